@@ -1,0 +1,63 @@
+"""What an analyser concludes, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stepscope.model.kinds import KINDS, BottleneckType
+
+__all__ = ["Finding", "Location", "Recommendation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where: as much of it as was measured. What is None is not known."""
+
+    file: str | None = None
+    line: int | None = None
+    function: str | None = None
+    layer: str | None = None
+    op: str | None = None
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What to change. `expected_speedup`: (low, high) factor on the whole loop; None: not known."""
+
+    title: str
+    action: str
+    expected_speedup: tuple[float, float] | None = None
+    risk: str = ""
+    automatic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A cause, what it costs and how sure that is.
+
+    share: of the loop's wall clock (0.6: six tenths of the time went there).
+    severity: 0 to 1, from the share against the kind's thresholds.
+    confidence: 0 to 1, from how well the evidence separates this cause from others.
+    """
+
+    kind: str
+    title: str
+    share: float
+    severity: float
+    confidence: float
+    evidence: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    location: Location = Location()
+    measures: Mapping[str, float] = field(default_factory=dict)
+    recommendation: Recommendation | None = None
+
+    @property
+    def bottleneck_type(self) -> BottleneckType:
+        return KINDS[self.kind].bottleneck_type
+
+    @property
+    def max_speedup(self) -> float | None:
+        """Amdahl: how much faster the loop would be if this cost nothing; None when it is all."""
+        return 1.0 / (1.0 - self.share) if self.share < 1.0 else None

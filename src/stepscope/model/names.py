@@ -1,0 +1,78 @@
+"""The names under which events are recorded: the one vocabulary of collectors and analysers.
+
+Plain strings, no imports: the training process loads this module.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Spans of the training loop. `arg` and `value` are stated where they mean something.
+INPUT_ITER: Final = "input.iter"  # iter(loader); arg: id of the iterator it made
+INPUT_NEXT: Final = "input.next"  # next(iterator); arg: id of the iterator; FAILED: it was exhausted
+TRANSFER: Final = "transfer"  # a tensor moved to another device; arg: bytes moved
+FORWARD: Final = "forward"  # outermost module call; arg: id of the module; value: 1.0 with gradients
+BACKWARD: Final = "backward"  # one run of the autograd engine
+OPTIMIZER_STEP: Final = "optimizer.step"  # arg: id of the optimizer; the outermost one closes a step
+OPTIMIZER_SCALE: Final = "optimizer.scale"  # GradScaler.unscale_ and update
+OPTIMIZER_ZERO: Final = "optimizer.zero_grad"
+OPTIMIZER_CLIP: Final = "optimizer.clip"  # gradient clipping
+SAVE: Final = "save"  # torch.save and its like; arg: bytes written where known
+GC: Final = "gc"  # one collection; arg: generation; value: objects collected
+
+# The same spans as the device saw them (CUDA events, queried later), on the device's track.
+DEVICE_PREFIX: Final = "device."
+
+# Marks.
+LOADER: Final = "loader"  # a loader was iterated; arg: id of the iterator; text: JSON of its settings
+PROCESS_EXIT: Final = "process.exit"  # the interpreter of this process is shutting down
+HOOK_FAILED: Final = "stepscope.hook_failed"  # an error inside stepscope; text: where and what
+
+# Samples about stepscope itself. Cumulative since the process began, unless said otherwise.
+OWN_DROPPED: Final = "stepscope.dropped"  # events that found their ring full
+OWN_LOST: Final = "stepscope.lost"  # events that could not be written to disk
+OWN_WRITER_CPU_NS: Final = "stepscope.writer_cpu_ns"  # CPU time of the writer thread
+OWN_CALLS: Final = "stepscope.calls"  # hook calls that recorded a span
+OWN_PROBES: Final = "stepscope.probes"  # hook calls that only looked (nested modules)
+OWN_CALL_COST_NS: Final = "stepscope.call_cost_ns"  # cost of one recorded call, calibrated here
+OWN_PROBE_COST_NS: Final = "stepscope.probe_cost_ns"  # cost of one probe, calibrated here
+OWN_STARTUP_NS: Final = "stepscope.startup_ns"  # wall time spent joining this process
+OWN_CPU_NS: Final = "stepscope.launcher_cpu_ns"  # CPU time of the launcher
+
+# Samples about a process; arg: its pid. Counters are cumulative since that process began.
+PROCESS_CPU_NS: Final = "process.cpu_ns"  # user + system
+PROCESS_RSS_BYTES: Final = "process.rss_bytes"  # gauge
+PROCESS_PEAK_RSS_BYTES: Final = "process.peak_rss_bytes"  # the kernel's own high-water mark
+PROCESS_READ_BYTES: Final = "process.read_bytes"  # from a disk
+PROCESS_READ_CHARS: Final = "process.read_chars"  # by read(), cached or not
+PROCESS_WRITE_BYTES: Final = "process.write_bytes"  # to a disk
+PROCESS_MAJOR_FAULTS: Final = "process.major_faults"
+PROCESS_MINOR_FAULTS: Final = "process.minor_faults"
+PROCESS_RUN_DELAY_NS: Final = "process.run_delay_ns"  # runnable, waiting for a CPU, all threads
+PROCESS_BLOCKED_IO_NS: Final = "process.blocked_io_ns"  # waiting for a disk, main thread
+PROCESS_SWITCHES: Final = "process.context_switches"  # voluntary and not
+PROCESS_THREADS: Final = "process.threads"  # gauge
+
+# Samples about the host.
+HOST_CPU_COUNT: Final = "host.cpu_count"  # CPUs this run may use, quota included; gauge
+HOST_CPU_BUSY_NS: Final = "host.cpu_busy_ns"  # all CPUs, cumulative
+HOST_CPU_IOWAIT_NS: Final = "host.cpu_iowait_ns"
+HOST_MEMORY_TOTAL_BYTES: Final = "host.memory_total_bytes"
+HOST_MEMORY_AVAILABLE_BYTES: Final = "host.memory_available_bytes"  # gauge
+HOST_SWAP_IN_PAGES: Final = "host.swap_in_pages"
+HOST_DISK_READ_BYTES: Final = "host.disk_read_bytes"
+HOST_DISK_WRITE_BYTES: Final = "host.disk_write_bytes"
+HOST_NET_RECEIVED_BYTES: Final = "host.net_received_bytes"
+HOST_NET_SENT_BYTES: Final = "host.net_sent_bytes"
+HOST_PRESSURE_CPU_NS: Final = "host.pressure_cpu_ns"  # /proc/pressure "some", cumulative
+HOST_PRESSURE_IO_NS: Final = "host.pressure_io_ns"
+HOST_PRESSURE_MEMORY_NS: Final = "host.pressure_memory_ns"
+
+# Samples about a GPU; arg: its index.
+GPU_BUSY_SHARE: Final = "gpu.busy_share"  # 0 to 1
+GPU_MEMORY_USED_BYTES: Final = "gpu.memory_used_bytes"
+GPU_MEMORY_TOTAL_BYTES: Final = "gpu.memory_total_bytes"
+GPU_POWER_WATTS: Final = "gpu.power_watts"
+GPU_TEMPERATURE_CELSIUS: Final = "gpu.temperature_celsius"
+GPU_ALLOCATED_BYTES: Final = "gpu.allocated_bytes"  # torch's allocator, at a step end
+GPU_RESERVED_BYTES: Final = "gpu.reserved_bytes"
