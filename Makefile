@@ -1,0 +1,53 @@
+# Everything starts from `make demo`: Python 3.11, make and gcc are enough.
+
+# The first of these that runs and is at least 3.11; `make PYTHON=…` overrides it.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: install demo test test-quick lint format bench clean
+.DEFAULT_GOAL := install
+
+# Bytecode is compiled here because an environment may forbid Python to write it, and a training
+# process should not pay for compiling stepscope.
+install: $(STAMP)
+	@$(BIN)/python -m compileall -q src
+
+$(STAMP): pyproject.toml constraints.txt $(wildcard setup.py native/*.c native/*.h)
+	@test -n "$(PYTHON)" || { echo "stepscope needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python" >&2; exit 1; }
+	@echo "installing into .venv (a few minutes the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(PIP) setuptools
+	@$(PIP) --no-build-isolation --editable '.[torch,gpu,dev,bench]'
+	@touch $@
+
+demo: install
+	@echo 'stepscope run examples/slow_input.py'
+	@$(BIN)/stepscope run --name demo examples/slow_input.py
+
+test: install
+	$(BIN)/python -m pytest
+
+test-quick: install
+	$(BIN)/python -m pytest -m 'not slow'
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: install
+	$(BIN)/python benchmarks/run_all.py
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf src/*.egg-info src/stepscope/record/_native*.so
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
