@@ -1,0 +1,56 @@
+/* What is allocated now: address → size, kind, stack, time, step; totals and peaks kept as it goes.
+ *
+ * Open addressing with linear probing and deletion by shifting back, so a table that lives for days
+ * does not fill up with tombstones. 32 bytes an entry. */
+#ifndef STEPSCOPE_LEDGER_H
+#define STEPSCOPE_LEDGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LEDGER_KINDS = 256 };
+#define LEDGER_MAX_BYTES ((int64_t)1 << 48)
+
+typedef struct {
+    uint64_t address; /* 0: empty slot */
+    uint64_t size_and_kind; /* size << 8 | kind */
+    int64_t time_ns;
+    uint32_t stack;
+    uint32_t step;
+} LedgerEntry;
+
+typedef struct {
+    int64_t live_bytes, peak_bytes;
+    uint64_t live, allocated, freed;
+    int64_t allocated_bytes, freed_bytes;
+} LedgerTotals;
+
+typedef struct {
+    LedgerEntry *slots;
+    int bits; /* of the slot number: the table has 1 << bits slots */
+    size_t mask, used;
+    LedgerTotals all, by_kind[LEDGER_KINDS];
+    uint64_t unknown_frees, double_allocations, bad_sizes;
+} Ledger;
+
+static inline int64_t entry_size(const LedgerEntry *entry) {
+    return (int64_t)(entry->size_and_kind >> 8);
+}
+static inline uint8_t entry_kind(const LedgerEntry *entry) {
+    return (uint8_t)entry->size_and_kind;
+}
+
+bool ledger_init(Ledger *ledger);
+void ledger_free_all(Ledger *ledger);
+
+/* 1: booked; 0: refused and counted (bad size); -1: out of memory. An address that is still live is
+ * taken as freed first and counted as a double allocation. */
+int ledger_alloc(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
+                 uint32_t step, int64_t time_ns);
+
+/* The size that was freed, or -1 for an address that is not live (counted, nothing else changed). */
+int64_t ledger_free(Ledger *ledger, uint64_t address);
+const LedgerEntry *ledger_find(const Ledger *ledger, uint64_t address);
+
+#endif

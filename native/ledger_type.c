@@ -1,0 +1,170 @@
+/* Ledger as a Python type. All methods run under the GIL. */
+#include "clock.h"
+#include "ledger.h"
+#include "log.h"
+#include "module.h"
+
+typedef struct {
+    PyObject_HEAD
+    Ledger ledger;
+} LedgerObject;
+
+/* Addresses and sizes are small positive integers nearly always: read their digits in place. */
+static inline int read_int(PyObject *object, int64_t *out) {
+    if (PyLong_CheckExact(object)) {
+        const PyLongObject *number = (const PyLongObject *)object;
+#if PY_VERSION_HEX >= 0x030C0000
+        size_t digits = number->long_value.lv_tag >> 3;
+        int positive = (number->long_value.lv_tag & 3) == 0;
+        const digit *at = number->long_value.ob_digit;
+#else
+        Py_ssize_t digits = Py_SIZE(number);
+        int positive = digits > 0;
+        const digit *at = number->ob_digit;
+#endif
+        if (positive && digits == 1) {
+            *out = at[0];
+            return 1;
+        }
+        if (positive && digits == 2) {
+            *out = (int64_t)at[0] | (int64_t)at[1] << PyLong_SHIFT;
+            return 1;
+        }
+    }
+    int overflow = 0;
+    long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (overflow > 0) value = INT64_MAX; /* absurd, and refused as such */
+    if (overflow < 0) value = -1;
+    if (value == -1 && !overflow && PyErr_Occurred()) return 0;
+    *out = value;
+    return 1;
+}
+
+static PyObject *ledger_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    (void)args, (void)kwargs;
+    LedgerObject *self = (LedgerObject *)type->tp_alloc(type, 0);
+    if (self && !ledger_init(&self->ledger)) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    return (PyObject *)self;
+}
+
+static void ledger_dealloc(PyObject *self) {
+    ledger_free_all(&((LedgerObject *)self)->ledger);
+    Py_TYPE(self)->tp_free(self);
+}
+
+PyDoc_STRVAR(alloc_doc, "alloc(address, size, kind=0, stack=0)\n--\n\n"
+                        "Book an allocation; False: refused (negative or absurd size).");
+static PyObject *alloc_method(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    int64_t address, size, kind = 0, stack = 0;
+    if (count < 2 || count > 4) {
+        PyErr_SetString(PyExc_TypeError, "alloc takes address, size[, kind[, stack]]");
+        return NULL;
+    }
+    if (!read_int(args[0], &address) || !read_int(args[1], &size)) return NULL;
+    if (count > 2 && !read_int(args[2], &kind)) return NULL;
+    if (count > 3 && !read_int(args[3], &stack)) return NULL;
+    if (kind < 0 || kind >= LEDGER_KINDS) {
+        PyErr_SetString(PyExc_ValueError, "kind must be 0 to 255");
+        return NULL;
+    }
+    uint32_t step = atomic_load_explicit(&current_step, memory_order_relaxed);
+    int booked = ledger_alloc(&((LedgerObject *)self)->ledger, (uint64_t)address, size,
+                              (uint8_t)kind, (uint32_t)stack, step, coarse_now_ns());
+    if (booked < 0) return PyErr_NoMemory();
+    return PyBool_FromLong(booked);
+}
+
+PyDoc_STRVAR(free_doc, "free(address)\n--\n\n"
+                       "Book a release; the size that was freed, or -1 for an unknown address.");
+static PyObject *free_method(PyObject *self, PyObject *address_object) {
+    int64_t address;
+    if (!read_int(address_object, &address)) return NULL;
+    return PyLong_FromLongLong(ledger_free(&((LedgerObject *)self)->ledger, (uint64_t)address));
+}
+
+static PyObject *entry_tuple(const LedgerEntry *entry) {
+    return Py_BuildValue("(KLiLII)", (unsigned long long)entry->address,
+                         (long long)entry_size(entry), (int)entry_kind(entry),
+                         (long long)entry->time_ns, entry->stack, entry->step);
+}
+
+PyDoc_STRVAR(get_doc, "get(address)\n--\n\n"
+                      "(address, size, kind, time_ns, stack, step) of a live allocation, or None.");
+static PyObject *get_method(PyObject *self, PyObject *address_object) {
+    int64_t address;
+    if (!read_int(address_object, &address)) return NULL;
+    const LedgerEntry *entry = ledger_find(&((LedgerObject *)self)->ledger, (uint64_t)address);
+    if (!entry) Py_RETURN_NONE;
+    return entry_tuple(entry);
+}
+
+PyDoc_STRVAR(live_doc, "live()\n--\n\nAll live allocations, as `get` gives them, in no order.");
+static PyObject *live_method(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const Ledger *ledger = &((LedgerObject *)self)->ledger;
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i <= ledger->mask; i++) {
+        if (!ledger->slots[i].address) continue;
+        PyObject *entry = entry_tuple(&ledger->slots[i]);
+        if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
+        Py_XDECREF(entry);
+    }
+    return list;
+}
+
+static PyObject *totals_dict(const LedgerTotals *t) {
+    return Py_BuildValue("{s:L,s:L,s:K,s:K,s:K,s:L,s:L}", "live_bytes", (long long)t->live_bytes,
+                         "peak_bytes", (long long)t->peak_bytes, "live",
+                         (unsigned long long)t->live, "allocated",
+                         (unsigned long long)t->allocated, "freed", (unsigned long long)t->freed,
+                         "allocated_bytes", (long long)t->allocated_bytes, "freed_bytes",
+                         (long long)t->freed_bytes);
+}
+
+PyDoc_STRVAR(totals_doc, "totals(kind=None)\n--\n\n"
+                         "Running totals: live, peak, allocated and freed, of all or of one kind.");
+static PyObject *totals_method(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    const Ledger *ledger = &((LedgerObject *)self)->ledger;
+    if (count == 0 || args[0] == Py_None) return totals_dict(&ledger->all);
+    int64_t kind;
+    if (!read_int(args[0], &kind)) return NULL;
+    if (kind < 0 || kind >= LEDGER_KINDS) {
+        PyErr_SetString(PyExc_ValueError, "kind must be 0 to 255");
+        return NULL;
+    }
+    return totals_dict(&ledger->by_kind[kind]);
+}
+
+PyDoc_STRVAR(errors_doc, "errors()\n--\n\nWhat was booked wrongly and left the totals untouched.");
+static PyObject *errors_method(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const Ledger *ledger = &((LedgerObject *)self)->ledger;
+    return Py_BuildValue("{s:K,s:K,s:K}", "unknown_frees",
+                         (unsigned long long)ledger->unknown_frees, "double_allocations",
+                         (unsigned long long)ledger->double_allocations, "bad_sizes",
+                         (unsigned long long)ledger->bad_sizes);
+}
+
+static PyMethodDef ledger_methods[] = {
+    {"alloc", (PyCFunction)(void (*)(void))alloc_method, METH_FASTCALL, alloc_doc},
+    {"free", free_method, METH_O, free_doc},
+    {"get", get_method, METH_O, get_doc},
+    {"live", live_method, METH_NOARGS, live_doc},
+    {"totals", (PyCFunction)(void (*)(void))totals_method, METH_FASTCALL, totals_doc},
+    {"errors", errors_method, METH_NOARGS, errors_doc},
+    {0},
+};
+
+PyTypeObject LedgerType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "stepscope.record._native.Ledger",
+    .tp_doc = "What is allocated now, with running totals and peaks.",
+    .tp_basicsize = sizeof(LedgerObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = ledger_new,
+    .tp_dealloc = ledger_dealloc,
+    .tp_methods = ledger_methods,
+};

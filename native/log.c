@@ -1,0 +1,246 @@
+#include "log.h"
+
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+pthread_mutex_t logs_lock = PTHREAD_MUTEX_INITIALIZER;
+_Atomic uint32_t current_step;
+void (*_Atomic batch_is_full)(void);
+
+static ThreadLog *first_log; /* guarded by logs_lock */
+static LogTotals ended;      /* what the logs of ended threads had counted; guarded by logs_lock */
+static uint32_t generation;
+static __thread ThreadLog *this_log;
+static pthread_key_t owner_key;
+static pthread_once_t owner_key_once = PTHREAD_ONCE_INIT;
+
+static uint32_t thread_number(void) {
+#ifdef SYS_gettid
+    return (uint32_t)syscall(SYS_gettid);
+#else
+    return (uint32_t)(uintptr_t)pthread_self();
+#endif
+}
+
+/* The log outlives its thread until it is drained. */
+static void owner_ends(void *log) { atomic_store(&((ThreadLog *)log)->owner_gone, true); }
+
+static void make_owner_key(void) { pthread_key_create(&owner_key, owner_ends); }
+
+ThreadLog *log_current(void) {
+    if (this_log) return this_log;
+    pthread_once(&owner_key_once, make_owner_key);
+    ThreadLog *log = calloc(1, sizeof *log);
+    if (!log) return NULL;
+    log->track = thread_number();
+    pthread_setspecific(owner_key, log);
+    pthread_mutex_lock(&logs_lock);
+    ThreadLog **end = &first_log;
+    while (*end) end = &(*end)->next;
+    *end = log;
+    pthread_mutex_unlock(&logs_lock);
+    return this_log = log;
+}
+
+void log_push(ThreadLog *log, const Event *event) {
+    uint64_t head = atomic_load_explicit(&log->head, memory_order_relaxed);
+    uint64_t waiting = head - atomic_load_explicit(&log->tail, memory_order_acquire);
+    if (waiting >= RING_EVENTS) {
+        atomic_fetch_add_explicit(&log->dropped, 1, memory_order_relaxed);
+        return;
+    }
+    log->ring[head & (RING_EVENTS - 1)] = *event;
+    atomic_store_explicit(&log->head, head + 1, memory_order_release);
+    if (waiting + 1 == BATCH_EVENTS) {
+        void (*wake)(void) = atomic_load_explicit(&batch_is_full, memory_order_relaxed);
+        if (wake) wake();
+    }
+}
+
+static inline void open_changes(ThreadLog *log) {
+    uint64_t version = atomic_load_explicit(&log->open_version, memory_order_relaxed);
+    atomic_store_explicit(&log->open_version, version + 1, memory_order_release);
+}
+
+static inline void count_call(ThreadLog *log) {
+    uint64_t calls = atomic_load_explicit(&log->calls, memory_order_relaxed);
+    atomic_store_explicit(&log->calls, calls + 1, memory_order_relaxed);
+}
+
+int log_begin(ThreadLog *log, uint32_t name, int64_t arg, double value, bool read_cpu,
+              const void *owner) {
+    count_call(log);
+    if (log->depth >= OPEN_SPANS) {
+        atomic_fetch_add_explicit(&log->dropped, 1, memory_order_relaxed);
+        return -1;
+    }
+    OpenSpan *span = &log->open[log->depth];
+    open_changes(log);
+    span->arg = arg;
+    span->value = value;
+    span->name = name;
+    span->owner = owner;
+    span->cpu_start_ns = read_cpu ? thread_cpu_ns() : -1;
+    span->time_ns = now_ns(); /* last: our own cost stays outside the span */
+    log->depth++;
+    open_changes(log);
+    return log->depth - 1;
+}
+
+static void finish(ThreadLog *log, const OpenSpan *span, int64_t end_ns, bool failed) {
+    Event event = {
+        .time_ns = span->time_ns,
+        .duration_ns = end_ns - span->time_ns,
+        .cpu_start_ns = span->cpu_start_ns,
+        .cpu_ns = span->cpu_start_ns < 0 ? -1 : thread_cpu_ns() - span->cpu_start_ns,
+        .arg = span->arg,
+        .value = span->value,
+        .name = span->name,
+        .step = atomic_load_explicit(&current_step, memory_order_relaxed),
+        .track = log->track,
+        .type = EVENT_SPAN,
+        .flags = failed ? FLAG_FAILED : 0,
+    };
+    log_push(log, &event);
+}
+
+void log_end_to(ThreadLog *log, int depth, bool failed) {
+    int64_t end_ns = now_ns(); /* first, for the same reason */
+    if (depth < 0 || depth >= log->depth) return;
+    open_changes(log);
+    while (log->depth > depth) {
+        const OpenSpan *span = &log->open[--log->depth];
+        finish(log, span, end_ns, failed || log->depth > depth);
+    }
+    open_changes(log);
+}
+
+void log_end_owned(ThreadLog *log, const void *owner, bool failed) {
+    int64_t end_ns = now_ns();
+    int at = log->depth - 1;
+    while (at >= 0 && log->open[at].owner != owner) at--;
+    if (at < 0) return;
+    open_changes(log);
+    OpenSpan span = log->open[at];
+    /* Generators can leave spans in another order than they entered: close only this one. */
+    for (int i = at; i + 1 < log->depth; i++) log->open[i] = log->open[i + 1];
+    log->depth--;
+    open_changes(log);
+    finish(log, &span, end_ns, failed);
+}
+
+bool log_is_open(ThreadLog *log, uint32_t name) {
+    uint64_t probes = atomic_load_explicit(&log->probes, memory_order_relaxed);
+    atomic_store_explicit(&log->probes, probes + 1, memory_order_relaxed);
+    for (int i = log->depth - 1; i >= 0; i--)
+        if (log->open[i].name == name) return true;
+    return false;
+}
+
+static void add_totals(LogTotals *sum, ThreadLog *log) {
+    sum->recorded += atomic_load(&log->head);
+    sum->dropped += atomic_load(&log->dropped);
+    sum->calls += atomic_load(&log->calls);
+    sum->probes += atomic_load(&log->probes);
+}
+
+static void forget_ended(void) {
+    for (ThreadLog **at = &first_log; *at;) {
+        ThreadLog *log = *at;
+        if (atomic_load(&log->owner_gone) && atomic_load(&log->head) == atomic_load(&log->tail)) {
+            *at = log->next;
+            add_totals(&ended, log);
+            free(log);
+        } else {
+            at = &log->next;
+        }
+    }
+}
+
+size_t logs_take(Event *rows, size_t room) {
+    size_t count = 0;
+    for (ThreadLog *log = first_log; log && count < room; log = log->next) {
+        uint64_t tail = atomic_load_explicit(&log->tail, memory_order_relaxed);
+        uint64_t head = atomic_load_explicit(&log->head, memory_order_acquire);
+        for (; tail != head && count < room; tail++)
+            rows[count++] = log->ring[tail & (RING_EVENTS - 1)];
+        atomic_store_explicit(&log->tail, tail, memory_order_release);
+    }
+    forget_ended();
+    return count;
+}
+
+/* The owner may be changing its stack meanwhile: a copy counts only if the version stood still. */
+static int copy_open(ThreadLog *log, OpenSpan *copy) {
+    uint64_t before = atomic_load_explicit(&log->open_version, memory_order_acquire);
+    int depth = log->depth;
+    if (before & 1 || depth < 0 || depth > OPEN_SPANS) return 0;
+    for (int i = 0; i < depth; i++) copy[i] = log->open[i];
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&log->open_version, memory_order_relaxed) == before ? depth : 0;
+}
+
+size_t logs_open_spans(Event *rows, size_t room, int64_t older_than_ns) {
+    size_t count = 0;
+    int64_t now = now_ns();
+    OpenSpan copy[OPEN_SPANS];
+    for (ThreadLog *log = first_log; log; log = log->next) {
+        int depth = copy_open(log, copy);
+        for (int i = 0; i < depth && count < room; i++) {
+            if (now - copy[i].time_ns < older_than_ns) continue;
+            rows[count++] = (Event){
+                .time_ns = copy[i].time_ns,
+                .duration_ns = now - copy[i].time_ns,
+                .cpu_start_ns = -1,
+                .cpu_ns = -1,
+                .arg = copy[i].arg,
+                .value = copy[i].value,
+                .name = copy[i].name,
+                .step = atomic_load_explicit(&current_step, memory_order_relaxed),
+                .track = log->track,
+                .type = EVENT_SPAN,
+                .flags = FLAG_OPEN,
+            };
+        }
+    }
+    return count;
+}
+
+uint32_t logs_outermost_open(void) {
+    OpenSpan copy[OPEN_SPANS];
+    return first_log && copy_open(first_log, copy) ? copy[0].name : 0;
+}
+
+LogTotals logs_totals(void) {
+    LogTotals sum = ended;
+    for (ThreadLog *log = first_log; log; log = log->next) add_totals(&sum, log);
+    return sum;
+}
+
+/* Only the forking thread lives on in the child, and what it had recorded is the parent's to write. */
+void logs_after_fork(void) {
+    pthread_mutex_init(&logs_lock, NULL);
+    generation++;
+    for (ThreadLog *log = first_log, *next; log; log = next) {
+        next = log->next;
+        if (log != this_log) free(log);
+    }
+    ended = (LogTotals){0};
+    first_log = this_log;
+    if (!this_log) return;
+    ThreadLog *log = this_log;
+    log->track = thread_number();
+    log->depth = 0;
+    log->next = NULL;
+    atomic_store(&log->head, 0);
+    atomic_store(&log->tail, 0);
+    atomic_store(&log->open_version, 0);
+    atomic_store(&log->dropped, 0);
+    atomic_store(&log->calls, 0);
+    atomic_store(&log->probes, 0);
+}
+
+uint32_t logs_generation(void) { return generation; }

@@ -1,0 +1,74 @@
+/* One log per thread: a ring of finished events and the stack of open spans.
+ *
+ * The thread that owns a log is its only producer; whoever holds `logs_lock` is its only consumer
+ * (the writer thread, or drain()). A full ring drops the event and counts it: training never waits.
+ */
+#ifndef STEPSCOPE_LOG_H
+#define STEPSCOPE_LOG_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "event.h"
+
+enum {
+    RING_EVENTS = 8192,  /* power of two; 576 KiB a thread, touched only as it fills */
+    BATCH_EVENTS = 2000, /* a batch leaves when this many events wait */
+    OPEN_SPANS = 64,     /* deeper nesting is dropped and counted */
+};
+
+typedef struct {
+    int64_t time_ns;
+    int64_t cpu_start_ns;
+    int64_t arg;
+    double value;
+    uint32_t name;
+    const void *owner; /* the span object that opened it, or NULL */
+} OpenSpan;
+
+typedef struct ThreadLog {
+    _Atomic uint64_t head; /* next slot to write; owner only */
+    _Atomic uint64_t tail; /* next slot to read; holder of logs_lock only */
+    _Atomic uint64_t open_version; /* odd while the stack of open spans changes */
+    _Atomic uint64_t dropped;
+    _Atomic uint64_t calls;
+    _Atomic uint64_t probes;
+    _Atomic bool owner_gone;
+    uint32_t track;
+    int depth;
+    OpenSpan open[OPEN_SPANS];
+    struct ThreadLog *next;
+    Event ring[RING_EVENTS];
+} ThreadLog;
+
+/* Sums over all logs, those of ended threads included. */
+typedef struct {
+    uint64_t recorded, dropped, calls, probes;
+} LogTotals;
+
+extern pthread_mutex_t logs_lock;
+extern _Atomic uint32_t current_step;
+
+ThreadLog *log_current(void); /* of this thread, made on first use; NULL: out of memory */
+void log_push(ThreadLog *log, const Event *event);
+int log_begin(ThreadLog *log, uint32_t name, int64_t arg, double value, bool read_cpu,
+              const void *owner); /* depth of the new span, or -1 when nested too deep */
+void log_end_to(ThreadLog *log, int depth, bool failed);
+void log_end_owned(ThreadLog *log, const void *owner, bool failed);
+bool log_is_open(ThreadLog *log, uint32_t name);
+
+/* These need logs_lock. */
+size_t logs_take(Event *rows, size_t room);
+size_t logs_open_spans(Event *rows, size_t room, int64_t older_than_ns);
+LogTotals logs_totals(void);
+uint32_t logs_outermost_open(void); /* name of the outermost open span of the first thread, or 0 */
+
+/* The writer sets this to be woken when a batch is full. Must be async-safe for any thread. */
+extern void (*_Atomic batch_is_full)(void);
+
+void logs_after_fork(void);
+uint32_t logs_generation(void); /* grows with each fork: a token of the parent is stale */
+
+#endif

@@ -1,0 +1,365 @@
+/* stepscope.record._native: the calls of the recorder. See docs/architecture.md, "The recorder". */
+#include "module.h"
+
+#include <string.h>
+
+#include "clock.h"
+#include "log.h"
+#include "writer.h"
+
+/* A token is the depth of the span and the generation of the process that opened it. */
+enum { TOKEN_DEPTH_BITS = 8 };
+
+static PyObject *name_ids; /* str → id */
+
+static int read_arguments(PyObject *const *args, Py_ssize_t count, uint32_t *name, int64_t *arg,
+                          double *value) {
+    *arg = 0;
+    *value = 0.0;
+    if (count < 1 || count > 3) {
+        PyErr_SetString(PyExc_TypeError, "takes name[, arg[, value]]");
+        return 0;
+    }
+    *name = (uint32_t)PyLong_AsUnsignedLong(args[0]);
+    if (count > 1) *arg = (int64_t)PyLong_AsLongLong(args[1]);
+    if (count > 2) *value = PyFloat_AsDouble(args[2]);
+    return !PyErr_Occurred();
+}
+
+PyDoc_STRVAR(now_ns_doc, "now_ns()\n--\n\nThe monotonic clock, in nanoseconds.");
+static PyObject *now_ns_function(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyLong_FromLongLong(now_ns());
+}
+
+PyDoc_STRVAR(intern_doc, "intern(text)\n--\n\nThe number of a name, from 1.");
+static PyObject *intern_function(PyObject *module, PyObject *text) {
+    (void)module;
+    PyObject *known = PyDict_GetItemWithError(name_ids, text);
+    if (known) return Py_NewRef(known);
+    if (PyErr_Occurred()) return NULL;
+    Py_ssize_t length;
+    const char *utf8 = PyUnicode_AsUTF8AndSize(text, &length);
+    if (!utf8) return NULL;
+    uint32_t id = (uint32_t)PyDict_Size(name_ids) + 1;
+    PyObject *number = PyLong_FromUnsignedLong(id);
+    if (!number || PyDict_SetItem(name_ids, text, number) < 0) {
+        Py_XDECREF(number);
+        return NULL;
+    }
+    names_add(id, utf8, (size_t)length);
+    return number;
+}
+
+PyDoc_STRVAR(begin_doc, "begin(name, arg=0, value=0.0)\n--\n\n"
+                        "Open a span on this thread, with its CPU time; the token for `end`.");
+static PyObject *begin_function(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    (void)module;
+    uint32_t name;
+    int64_t arg;
+    double value;
+    if (!read_arguments(args, count, &name, &arg, &value)) return NULL;
+    ThreadLog *log = log_current();
+    if (!log) return PyErr_NoMemory();
+    long depth = log_begin(log, name, arg, value, true, NULL);
+    if (depth < 0) return PyLong_FromLong(-1);
+    return PyLong_FromLong((long)logs_generation() << TOKEN_DEPTH_BITS | depth);
+}
+
+PyDoc_STRVAR(end_doc, "end(token, failed=0)\n--\n\n"
+                      "Close a span and whatever was left open inside it; stale tokens are ignored.");
+static PyObject *end_function(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    (void)module;
+    if (count < 1 || count > 2) {
+        PyErr_SetString(PyExc_TypeError, "end takes token[, failed]");
+        return NULL;
+    }
+    long token = PyLong_AsLong(args[0]);
+    int failed = count > 1 ? PyObject_IsTrue(args[1]) : 0;
+    if (PyErr_Occurred()) return NULL;
+    ThreadLog *log = log_current();
+    if (log && token >= 0 && (uint32_t)(token >> TOKEN_DEPTH_BITS) == logs_generation())
+        log_end_to(log, (int)(token & ((1 << TOKEN_DEPTH_BITS) - 1)), failed);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(is_open_doc, "is_open(name)\n--\n\nWhether a span of that name is open on this thread.");
+static PyObject *is_open_function(PyObject *module, PyObject *name_object) {
+    (void)module;
+    uint32_t name = (uint32_t)PyLong_AsUnsignedLong(name_object);
+    if (PyErr_Occurred()) return NULL;
+    ThreadLog *log = log_current();
+    return PyBool_FromLong(log && log_is_open(log, name));
+}
+
+static PyObject *push(Event event) {
+    ThreadLog *log = log_current();
+    if (!log) return PyErr_NoMemory();
+    event.step = atomic_load_explicit(&current_step, memory_order_relaxed);
+    event.cpu_start_ns = event.cpu_ns = -1;
+    if (!event.track) event.track = log->track;
+    log_push(log, &event);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(complete_doc, "complete(name, time_ns, duration_ns, arg=0, value=0.0, track=0)\n--\n\n"
+                           "Record a span that was measured elsewhere; track 0: this thread.");
+static PyObject *complete_function(PyObject *module, PyObject *args) {
+    (void)module;
+    unsigned int name, track = 0;
+    long long time_ns, duration_ns, arg = 0;
+    double value = 0.0;
+    if (!PyArg_ParseTuple(args, "ILL|LdI:complete", &name, &time_ns, &duration_ns, &arg, &value, &track))
+        return NULL;
+    return push((Event){.time_ns = time_ns, .duration_ns = duration_ns, .arg = arg, .value = value,
+                        .name = name, .track = track, .type = EVENT_SPAN});
+}
+
+PyDoc_STRVAR(sample_doc, "sample(name, value, arg=0)\n--\n\nRecord a measurement.");
+static PyObject *sample_function(PyObject *module, PyObject *args) {
+    (void)module;
+    unsigned int name;
+    double value;
+    long long arg = 0;
+    if (!PyArg_ParseTuple(args, "Id|L:sample", &name, &value, &arg)) return NULL;
+    return push((Event){.time_ns = now_ns(), .arg = arg, .value = value, .name = name,
+                        .type = EVENT_SAMPLE});
+}
+
+PyDoc_STRVAR(mark_doc, "mark(name, arg=0, text=0)\n--\n\nRecord that something happened.");
+static PyObject *mark_function(PyObject *module, PyObject *args) {
+    (void)module;
+    unsigned int name, text = 0;
+    long long arg = 0;
+    if (!PyArg_ParseTuple(args, "I|LI:mark", &name, &arg, &text)) return NULL;
+    return push((Event){.time_ns = now_ns(), .arg = arg, .name = name, .text = text,
+                        .type = EVENT_MARK});
+}
+
+PyDoc_STRVAR(set_step_doc, "set_step(number)\n--\n\nThe step that events carry from now on.");
+static PyObject *set_step_function(PyObject *module, PyObject *number) {
+    (void)module;
+    unsigned long step = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred()) return NULL;
+    atomic_store(&current_step, (uint32_t)step);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(drain_doc, "drain()\n--\n\nThe frames of all that is pending; b'' when nothing is.");
+static PyObject *drain_function(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    Buffer out = {0};
+    bool ok;
+    Py_BEGIN_ALLOW_THREADS
+    ok = writer_drain(&out);
+    Py_END_ALLOW_THREADS
+    PyObject *bytes = ok ? PyBytes_FromStringAndSize(out.bytes, (Py_ssize_t)out.length)
+                         : PyErr_NoMemory();
+    free(out.bytes);
+    return bytes;
+}
+
+PyDoc_STRVAR(open_doc, "open(base, header, status='', own=(0, 0, 0, 0, 0))\n--\n\n"
+                       "Start the writer: files base.0000.frames and on, made with the first event.");
+static PyObject *open_function(PyObject *module, PyObject *args) {
+    (void)module;
+    const char *base, *header, *status = "";
+    Py_ssize_t length;
+    OwnNames own = {0};
+    if (!PyArg_ParseTuple(args, "sy#|s(IIIII):open", &base, &header, &length, &status, &own.dropped,
+                          &own.lost, &own.writer_cpu_ns, &own.calls, &own.probes))
+        return NULL;
+    bool ok;
+    Py_BEGIN_ALLOW_THREADS
+    ok = writer_open(base, header, (size_t)length, status, own);
+    Py_END_ALLOW_THREADS
+    if (!ok) return PyErr_SetFromErrno(PyExc_OSError);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(flush_doc, "flush()\n--\n\nWrite what is pending now.");
+static PyObject *flush_function(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    writer_flush();
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(close_doc, "close()\n--\n\nWrite what is pending and stop the writer.");
+static PyObject *close_function(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    writer_close();
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(counters_doc, "counters()\n--\n\nWhat was recorded, dropped, lost, and what it cost.");
+static PyObject *counters_function(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    pthread_mutex_lock(&logs_lock);
+    LogTotals totals = logs_totals();
+    pthread_mutex_unlock(&logs_lock);
+    WriterCounters writer = writer_counters();
+    return Py_BuildValue("{s:K,s:K,s:K,s:i,s:K,s:K,s:K}", "recorded",
+                         (unsigned long long)totals.recorded, "dropped",
+                         (unsigned long long)totals.dropped, "lost",
+                         (unsigned long long)writer.lost, "last_errno", writer.last_errno, "calls",
+                         (unsigned long long)totals.calls, "probes",
+                         (unsigned long long)totals.probes, "writer_cpu_ns",
+                         (unsigned long long)writer.writer_cpu_ns);
+}
+
+PyDoc_STRVAR(after_fork_doc, "after_fork()\n--\n\n"
+                             "In a forked child: forget the parent's pending events and its writer.");
+static PyObject *after_fork_function(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    logs_after_fork();
+    writer_after_fork();
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(noop_doc, "noop(*args)\n--\n\nNothing: the floor that benchmarks compare with.");
+static PyObject *noop_function(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    (void)module, (void)args, (void)count;
+    Py_RETURN_NONE;
+}
+
+/* ---- gc: a callback for gc.callbacks ---- */
+
+static int64_t gc_began_ns; /* collections do not nest, and run under the GIL */
+
+static long long dict_int(PyObject *dict, const char *key) {
+    PyObject *value = PyDict_GetItemString(dict, key);
+    long long number = value ? PyLong_AsLongLong(value) : 0;
+    PyErr_Clear();
+    return number;
+}
+
+static PyObject *gc_event(PyObject *name, PyObject *const *args, Py_ssize_t count) {
+    if (count != 2 || !PyUnicode_Check(args[0]) || !PyDict_Check(args[1])) Py_RETURN_NONE;
+    if (PyUnicode_CompareWithASCIIString(args[0], "start") == 0) {
+        gc_began_ns = now_ns();
+        Py_RETURN_NONE;
+    }
+    if (!gc_began_ns) Py_RETURN_NONE;
+    int64_t began_ns = gc_began_ns;
+    gc_began_ns = 0;
+    return push((Event){.time_ns = began_ns, .duration_ns = now_ns() - began_ns,
+                        .arg = dict_int(args[1], "generation"),
+                        .value = (double)dict_int(args[1], "collected"),
+                        .name = (uint32_t)PyLong_AsUnsignedLong(name), .type = EVENT_SPAN});
+}
+
+static PyMethodDef gc_event_def = {"gc_event", (PyCFunction)(void (*)(void))gc_event, METH_FASTCALL,
+                                   "Records one garbage collection."};
+
+PyDoc_STRVAR(gc_callback_doc, "gc_callback(name)\n--\n\n"
+                              "A function for gc.callbacks that records each collection as a span.");
+static PyObject *gc_callback_function(PyObject *module, PyObject *name) {
+    (void)module;
+    if (!PyLong_Check(name)) {
+        PyErr_SetString(PyExc_TypeError, "name must be an interned number");
+        return NULL;
+    }
+    return PyCFunction_New(&gc_event_def, name);
+}
+
+/* ---- span: a context manager without state of its own, so threads can share one ---- */
+
+typedef struct {
+    PyObject_HEAD
+    uint32_t name;
+    int64_t arg;
+    double value;
+} SpanObject;
+
+static PyObject *span_enter(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const SpanObject *span = (const SpanObject *)self;
+    ThreadLog *log = log_current();
+    if (log) log_begin(log, span->name, span->arg, span->value, false, self);
+    return Py_NewRef(self);
+}
+
+static PyObject *span_exit(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    ThreadLog *log = log_current();
+    if (log) log_end_owned(log, self, count > 0 && args[0] != Py_None);
+    Py_RETURN_FALSE;
+}
+
+static PyMethodDef span_methods[] = {
+    {"__enter__", span_enter, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)(void (*)(void))span_exit, METH_FASTCALL, NULL},
+    {0},
+};
+
+PyTypeObject SpanType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "stepscope.record._native.Span",
+    .tp_doc = "A span as a context manager; reusable, nestable and shared by threads.",
+    .tp_basicsize = sizeof(SpanObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_methods = span_methods,
+};
+
+PyDoc_STRVAR(span_doc, "span(name, arg=0, value=0.0)\n--\n\nA context manager that records a span.");
+static PyObject *span_function(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    (void)module;
+    SpanObject *span = PyObject_New(SpanObject, &SpanType);
+    if (span && !read_arguments(args, count, &span->name, &span->arg, &span->value)) Py_CLEAR(span);
+    return (PyObject *)span;
+}
+
+#define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
+
+static PyMethodDef functions[] = {
+    {"now_ns", now_ns_function, METH_NOARGS, now_ns_doc},
+    {"intern", intern_function, METH_O, intern_doc},
+    {"begin", FAST(begin_function), begin_doc},
+    {"end", FAST(end_function), end_doc},
+    {"is_open", is_open_function, METH_O, is_open_doc},
+    {"span", FAST(span_function), span_doc},
+    {"complete", complete_function, METH_VARARGS, complete_doc},
+    {"sample", sample_function, METH_VARARGS, sample_doc},
+    {"mark", mark_function, METH_VARARGS, mark_doc},
+    {"set_step", set_step_function, METH_O, set_step_doc},
+    {"drain", drain_function, METH_NOARGS, drain_doc},
+    {"open", open_function, METH_VARARGS, open_doc},
+    {"flush", flush_function, METH_NOARGS, flush_doc},
+    {"close", close_function, METH_NOARGS, close_doc},
+    {"counters", counters_function, METH_NOARGS, counters_doc},
+    {"after_fork", after_fork_function, METH_NOARGS, after_fork_doc},
+    {"gc_callback", gc_callback_function, METH_O, gc_callback_doc},
+    {"noop", FAST(noop_function), noop_doc},
+    {0},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "stepscope.record._native",
+    .m_doc = "The native core of the recorder.",
+    .m_size = -1, /* one recorder a process */
+    .m_methods = functions,
+};
+
+PyMODINIT_FUNC PyInit__native(void) {
+    PyObject *module = PyModule_Create(&definition);
+    if (!module) return NULL;
+    if (!name_ids) name_ids = PyDict_New();
+    PyTypeObject *types[] = {&SpanType, &LedgerType, &StackTableType};
+    const char *type_names[] = {"Span", "Ledger", "StackTable"};
+    for (size_t i = 0; i < 3; i++) {
+        if (PyType_Ready(types[i]) < 0 ||
+            PyModule_AddObjectRef(module, type_names[i], (PyObject *)types[i]) < 0) {
+            Py_DECREF(module);
+            return NULL;
+        }
+    }
+    if (!name_ids || PyModule_AddStringConstant(module, "name", "native") < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

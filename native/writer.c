@@ -1,0 +1,480 @@
+#include "writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "log.h"
+
+enum {
+    FRAME_HEADER = 1,
+    FRAME_NAMES = 2,
+    FRAME_EVENTS = 3,
+    SCHEMA = 1,
+    FLUSH_MS = 1000,
+    FILE_BYTES = 8 << 20, /* then the next file begins, so that the launcher can convert this one */
+    OPEN_SPAN_AGE_MS = 1000,
+    STATUS_BYTES = 128,
+    PATH_BYTES = 4096,
+    OWN_SAMPLES = 5,
+};
+
+/* ---- names: written before the first event that uses them, again in every file ---- */
+
+typedef struct {
+    char *text;
+    uint32_t length;
+} Name;
+
+static Name *names; /* index: id - 1; guarded by logs_lock */
+static uint32_t name_count, name_room, names_written;
+
+void names_add(uint32_t id, const char *text, size_t length) {
+    pthread_mutex_lock(&logs_lock);
+    if (name_count == name_room) {
+        uint32_t room = name_room ? name_room * 2 : 64;
+        Name *grown = realloc(names, room * sizeof *names);
+        if (grown) {
+            names = grown;
+            name_room = room;
+        }
+    }
+    if (name_count < name_room && id == name_count + 1) {
+        char *copy = malloc(length + 1);
+        if (copy) {
+            memcpy(copy, text, length);
+            copy[length] = 0;
+            names[name_count++] = (Name){copy, (uint32_t)length};
+        }
+    }
+    pthread_mutex_unlock(&logs_lock);
+}
+
+/* ---- frames ---- */
+
+static uint32_t crc_table[256];
+
+static void make_crc_table(void) {
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t c = i;
+        for (int k = 0; k < 8; k++) c = c & 1 ? 0xEDB88320u ^ (c >> 1) : c >> 1;
+        crc_table[i] = c;
+    }
+}
+
+static uint32_t crc32_of(const char *bytes, size_t length) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_crc_table);
+    uint32_t c = 0xFFFFFFFFu;
+    for (size_t i = 0; i < length; i++) c = crc_table[(c ^ (uint8_t)bytes[i]) & 255] ^ (c >> 8);
+    return c ^ 0xFFFFFFFFu;
+}
+
+static bool reserve(Buffer *out, size_t more) {
+    if (out->length + more <= out->room) return true;
+    size_t room = (out->length + more) * 2;
+    char *grown = realloc(out->bytes, room);
+    if (!grown) return false;
+    out->bytes = grown;
+    out->room = room;
+    return true;
+}
+
+static void put_u32(char *at, uint32_t value) { memcpy(at, &value, 4); }
+
+/* Starts a frame whose payload has `length` bytes and returns where the payload goes. */
+static char *frame_begin(Buffer *out, int type, size_t length) {
+    size_t padded = (length + 7) & ~(size_t)7;
+    if (!reserve(out, 16 + padded)) return NULL;
+    char *head = out->bytes + out->length;
+    memset(head, 0, 16 + padded);
+    memcpy(head, "STP1", 4);
+    head[4] = (char)type;
+    head[5] = SCHEMA;
+    put_u32(head + 8, (uint32_t)length);
+    out->length += 16 + padded;
+    return head + 16;
+}
+
+static void frame_end(char *payload, size_t length) {
+    put_u32(payload - 4, crc32_of(payload, length));
+}
+
+static bool put_header(Buffer *out, const char *json, size_t length) {
+    char *payload = frame_begin(out, FRAME_HEADER, length);
+    if (!payload) return false;
+    memcpy(payload, json, length);
+    frame_end(payload, length);
+    return true;
+}
+
+static bool put_new_names(Buffer *out) {
+    size_t length = 0;
+    for (uint32_t i = names_written; i < name_count; i++) length += 8 + names[i].length;
+    if (!length) return true;
+    char *payload = frame_begin(out, FRAME_NAMES, length), *at = payload;
+    if (!payload) return false;
+    for (uint32_t i = names_written; i < name_count; i++) {
+        put_u32(at, i + 1);
+        put_u32(at + 4, names[i].length);
+        memcpy(at + 8, names[i].text, names[i].length);
+        at += 8 + names[i].length;
+    }
+    frame_end(payload, length);
+    names_written = name_count;
+    return true;
+}
+
+#define PUT_COLUMN(field)                                              \
+    for (size_t i = 0; i < count; i++, at += sizeof rows[i].field)     \
+        memcpy(at, &rows[i].field, sizeof rows[i].field)
+
+static bool put_events(Buffer *out, const Event *rows, size_t count) {
+    size_t length = 8 + count * (6 * 8 + 4 * 4 + 2);
+    char *payload = frame_begin(out, FRAME_EVENTS, length), *at = payload;
+    if (!payload) return false;
+    put_u32(at, (uint32_t)count);
+    at += 8;
+    PUT_COLUMN(time_ns);
+    PUT_COLUMN(duration_ns);
+    PUT_COLUMN(cpu_start_ns);
+    PUT_COLUMN(cpu_ns);
+    PUT_COLUMN(arg);
+    PUT_COLUMN(value);
+    PUT_COLUMN(name);
+    PUT_COLUMN(text);
+    PUT_COLUMN(step);
+    PUT_COLUMN(track);
+    PUT_COLUMN(type);
+    PUT_COLUMN(flags);
+    frame_end(payload, length);
+    return true;
+}
+
+/* ---- the writer ---- */
+
+static struct {
+    pthread_mutex_t lock; /* one flush at a time; taken before logs_lock */
+    pthread_mutex_t wake_lock;
+    pthread_cond_t wake;
+    pthread_t thread;
+    bool running, stop;
+    _Atomic bool batch_waits;
+    pid_t pid; /* the process that opened it: a fork that told us nothing must not write here */
+    int fd, status_fd;
+    uint32_t file_number;
+    off_t file_bytes;
+    uint64_t file_events;
+    char base[PATH_BYTES], path[PATH_BYTES + 16];
+    char *header;
+    size_t header_length;
+    OwnNames own;
+    Buffer buffer;
+    Event rows[BATCH_EVENTS];
+    _Atomic uint64_t lost, cpu_ns;
+    _Atomic int last_errno;
+} writer = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .wake_lock = PTHREAD_MUTEX_INITIALIZER,
+    .fd = -1,
+    .status_fd = -1,
+};
+
+bool writer_drain(Buffer *out) {
+    bool ok = true;
+    pthread_mutex_lock(&writer.lock);
+    for (;;) {
+        pthread_mutex_lock(&logs_lock);
+        size_t count = logs_take(writer.rows, BATCH_EVENTS);
+        ok = !count || put_new_names(out);
+        pthread_mutex_unlock(&logs_lock);
+        if (!count || !ok || !(ok = put_events(out, writer.rows, count))) break;
+    }
+    pthread_mutex_unlock(&writer.lock);
+    return ok;
+}
+
+/* Makes the folder of the file where it is missing, but never the run folder itself: a run folder
+ * that vanished was taken away on purpose. */
+static int open_file(void) {
+    snprintf(writer.path, sizeof writer.path, "%s.%04u.frames", writer.base, writer.file_number);
+    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+    int fd = open(writer.path, flags, 0644);
+    if (fd < 0 && errno == ENOENT) {
+        char folder[PATH_BYTES];
+        snprintf(folder, sizeof folder, "%s", writer.base);
+        char *slash = strrchr(folder, '/');
+        if (slash) *slash = 0;
+        if (slash && (mkdir(folder, 0755) == 0 || errno == EEXIST)) fd = open(writer.path, flags, 0644);
+    }
+    return fd;
+}
+
+static void leave_file(void) {
+    if (writer.fd >= 0) close(writer.fd);
+    writer.fd = -1;
+    writer.file_bytes = 0;
+    writer.file_events = 0;
+}
+
+/* A file that was deleted under us takes writes without complaint: nobody will ever read them. */
+static void notice_vanished(void) {
+    struct stat state;
+    if (writer.fd < 0 || (fstat(writer.fd, &state) == 0 && state.st_nlink > 0)) return;
+    atomic_fetch_add(&writer.lost, writer.file_events);
+    atomic_store(&writer.last_errno, ENOENT);
+    leave_file();
+    writer.file_number++;
+}
+
+static bool write_all(const char *bytes, size_t length) {
+    while (length) {
+        ssize_t done = write(writer.fd, bytes, length);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) {
+            if (done == 0) errno = ENOSPC;
+            return false;
+        }
+        bytes += done;
+        length -= (size_t)done;
+    }
+    return true;
+}
+
+static void batch_lost(size_t count) {
+    atomic_store(&writer.last_errno, errno);
+    atomic_fetch_add(&writer.lost, count);
+    /* Cut off the torn frame, so that what comes after it can be read. */
+    if (writer.fd >= 0 && (ftruncate(writer.fd, writer.file_bytes) != 0 ||
+                           lseek(writer.fd, writer.file_bytes, SEEK_SET) < 0)) {
+        leave_file();
+        writer.file_number++;
+    }
+    pthread_mutex_lock(&logs_lock);
+    names_written = 0; /* the names of this batch may be lost with it */
+    pthread_mutex_unlock(&logs_lock);
+}
+
+static void write_batch(const Event *rows, size_t count) {
+    notice_vanished();
+    Buffer *out = &writer.buffer;
+    out->length = 0;
+    bool fresh = writer.fd < 0;
+    if (fresh && (writer.fd = open_file()) < 0) {
+        batch_lost(count);
+        return;
+    }
+    bool ok = !fresh || put_header(out, writer.header, writer.header_length);
+    pthread_mutex_lock(&logs_lock);
+    if (fresh) names_written = 0;
+    ok = ok && put_new_names(out);
+    pthread_mutex_unlock(&logs_lock);
+    if (!ok || !put_events(out, rows, count)) errno = ENOMEM, ok = false;
+    if (!ok || !write_all(out->bytes, out->length)) {
+        batch_lost(count);
+        return;
+    }
+    writer.file_bytes += (off_t)out->length;
+    writer.file_events += count;
+    if (writer.file_bytes >= FILE_BYTES) {
+        leave_file();
+        writer.file_number++;
+    }
+}
+
+static size_t add_sample(size_t count, uint32_t name, double value) {
+    if (!name) return count;
+    writer.rows[count] = (Event){
+        .time_ns = now_ns(),
+        .cpu_start_ns = -1,
+        .cpu_ns = -1,
+        .value = value,
+        .name = name,
+        .step = atomic_load(&current_step),
+        .track = (uint32_t)writer.pid,
+        .type = EVENT_SAMPLE,
+    };
+    return count + 1;
+}
+
+/* Its own cost and losses are events too; room for them was kept. */
+static size_t add_own(size_t count, const LogTotals *totals) {
+    count = add_sample(count, writer.own.dropped, (double)totals->dropped);
+    count = add_sample(count, writer.own.lost, (double)atomic_load(&writer.lost));
+    count = add_sample(count, writer.own.writer_cpu_ns, (double)atomic_load(&writer.cpu_ns));
+    count = add_sample(count, writer.own.calls, (double)totals->calls);
+    return add_sample(count, writer.own.probes, (double)totals->probes);
+}
+
+static void write_status(const LogTotals *totals, uint32_t open_name) {
+    if (writer.status_fd < 0) return;
+    char page[STATUS_BYTES] = "STPSTAT1";
+    int64_t figures[6] = {
+        writer.pid,
+        (int64_t)totals->recorded,
+        (int64_t)totals->dropped,
+        (int64_t)atomic_load(&writer.lost),
+        atomic_load(&writer.last_errno),
+        atomic_load(&current_step),
+    };
+    memcpy(page + 8, figures, sizeof figures);
+    pthread_mutex_lock(&logs_lock);
+    if (open_name && open_name <= name_count) strncpy(page + 56, names[open_name - 1].text, 63);
+    pthread_mutex_unlock(&logs_lock);
+    if (pwrite(writer.status_fd, page, sizeof page, 0) < 0) atomic_store(&writer.last_errno, errno);
+}
+
+static void flush_locked(void) {
+    if (writer.pid != getpid()) return;
+    int64_t cpu_before = thread_cpu_ns();
+    const size_t room = BATCH_EVENTS - OWN_SAMPLES;
+    bool first = true, more = true;
+    while (more) {
+        pthread_mutex_lock(&logs_lock);
+        size_t count = logs_take(writer.rows, room);
+        more = count == room;
+        if (first) count += logs_open_spans(writer.rows + count, room - count, OPEN_SPAN_AGE_MS * 1000000LL);
+        LogTotals totals = logs_totals();
+        uint32_t open_name = logs_outermost_open();
+        pthread_mutex_unlock(&logs_lock);
+        if (count) write_batch(writer.rows, more ? count : add_own(count, &totals));
+        if (!more) write_status(&totals, open_name);
+        first = false;
+    }
+    atomic_fetch_add(&writer.cpu_ns, (uint64_t)(thread_cpu_ns() - cpu_before));
+}
+
+void writer_flush(void) {
+    pthread_mutex_lock(&writer.lock);
+    if (writer.header) flush_locked();
+    pthread_mutex_unlock(&writer.lock);
+}
+
+/* Called by any recording thread; a wake-up that is missed is made good within a second. */
+static void wake_writer(void) {
+    atomic_store(&writer.batch_waits, true);
+    pthread_cond_signal(&writer.wake);
+}
+
+static void *writer_main(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&writer.wake_lock);
+    while (!writer.stop) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += FLUSH_MS / 1000;
+        while (!writer.stop && !atomic_load(&writer.batch_waits))
+            if (pthread_cond_timedwait(&writer.wake, &writer.wake_lock, &until)) break;
+        atomic_store(&writer.batch_waits, false);
+        pthread_mutex_unlock(&writer.wake_lock);
+        writer_flush();
+        pthread_mutex_lock(&writer.wake_lock);
+    }
+    pthread_mutex_unlock(&writer.wake_lock);
+    return NULL;
+}
+
+static int start_thread(void) {
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&writer.wake, &clock);
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 256 * 1024);
+    /* The program's signals are for its own threads. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&writer.thread, &small, writer_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&small);
+    return failed;
+}
+
+bool writer_open(const char *base, const char *header, size_t header_length, const char *status,
+                 OwnNames own) {
+    writer_close();
+    pthread_mutex_lock(&writer.lock);
+    char *copy = malloc(header_length ? header_length : 1);
+    bool fits = strlen(base) < PATH_BYTES;
+    if (copy && fits) {
+        memcpy(copy, header, header_length);
+        snprintf(writer.base, sizeof writer.base, "%s", base);
+        writer.header = copy;
+        writer.header_length = header_length;
+        writer.own = own;
+        writer.pid = getpid();
+        writer.file_number = 0;
+        writer.stop = false;
+        atomic_store(&writer.batch_waits, false);
+        if (status[0]) writer.status_fd = open(status, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    }
+    pthread_mutex_unlock(&writer.lock);
+    if (!copy || !fits) {
+        free(copy);
+        errno = copy ? ENAMETOOLONG : ENOMEM;
+        return false;
+    }
+    int failed = start_thread();
+    writer.running = !failed;
+    errno = failed;
+    if (failed) return false;
+    atomic_store(&batch_is_full, wake_writer);
+    return true;
+}
+
+static void forget_files(void) {
+    leave_file();
+    if (writer.status_fd >= 0) close(writer.status_fd);
+    writer.status_fd = -1;
+    free(writer.header);
+    writer.header = NULL;
+}
+
+void writer_close(void) {
+    atomic_store(&batch_is_full, NULL);
+    if (writer.running && writer.pid == getpid()) {
+        pthread_mutex_lock(&writer.wake_lock);
+        writer.stop = true;
+        pthread_cond_signal(&writer.wake);
+        pthread_mutex_unlock(&writer.wake_lock);
+        pthread_join(writer.thread, NULL);
+    }
+    writer.running = false;
+    writer_flush();
+    pthread_mutex_lock(&writer.lock);
+    forget_files();
+    pthread_mutex_lock(&logs_lock);
+    names_written = 0;
+    pthread_mutex_unlock(&logs_lock);
+    pthread_mutex_unlock(&writer.lock);
+}
+
+WriterCounters writer_counters(void) {
+    return (WriterCounters){atomic_load(&writer.lost), atomic_load(&writer.cpu_ns),
+                            atomic_load(&writer.last_errno)};
+}
+
+/* The thread did not come along, the locks may be held by it, and the files are the parent's. */
+void writer_after_fork(void) {
+    atomic_store(&batch_is_full, NULL);
+    pthread_mutex_init(&writer.lock, NULL);
+    pthread_mutex_init(&writer.wake_lock, NULL);
+    writer.running = false;
+    writer.buffer = (Buffer){0}; /* may have been growing; leaked rather than freed twice */
+    atomic_store(&writer.lost, 0);
+    atomic_store(&writer.cpu_ns, 0);
+    atomic_store(&writer.last_errno, 0);
+    forget_files();
+    names_written = 0;
+}

@@ -1,0 +1,35 @@
+/* Frames (store/FORMAT.md): packs what the logs hold and writes it, from a thread without the GIL. */
+#ifndef STEPSCOPE_WRITER_H
+#define STEPSCOPE_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Names of the samples in which the writer reports on itself; 0: not reported. */
+typedef struct {
+    uint32_t dropped, lost, writer_cpu_ns, calls, probes;
+} OwnNames;
+
+typedef struct {
+    char *bytes;
+    size_t length, room;
+} Buffer;
+
+typedef struct {
+    uint64_t lost, writer_cpu_ns;
+    int last_errno;
+} WriterCounters;
+
+void names_add(uint32_t id, const char *text, size_t length);
+
+/* Appends the frames of all that is pending; false: out of memory. For use without a writer. */
+bool writer_drain(Buffer *out);
+bool writer_open(const char *base, const char *header, size_t header_length, const char *status,
+                 OwnNames own); /* false with errno set: the thread could not be started */
+void writer_flush(void);
+void writer_close(void);
+WriterCounters writer_counters(void);
+void writer_after_fork(void);
+
+#endif

@@ -1,0 +1,1 @@
+"""The one writer: everything that is recorded goes through here."""

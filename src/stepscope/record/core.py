@@ -1,0 +1,33 @@
+"""Which core records: the native one, or its Python twin where it cannot be loaded.
+
+STEPSCOPE_CORE=python asks for the twin.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stepscope.record.protocol import Core
+
+__all__ = ["core", "core_reason"]
+
+
+def _choose() -> tuple[Any, str]:
+    if os.environ.get("STEPSCOPE_CORE") == "python":
+        from stepscope.record.twin import TwinCore
+
+        return TwinCore(), "asked for with STEPSCOPE_CORE=python"
+    try:
+        from stepscope.record import _native
+
+        return _native, "the compiled extension was loaded"
+    except ImportError as error:
+        from stepscope.record.twin import TwinCore
+
+        return TwinCore(), f"the compiled extension could not be loaded: {error}"
+
+
+core: Core
+core, core_reason = _choose()

@@ -1,0 +1,89 @@
+"""What a recording core can do. Both cores pass the same contract tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+__all__ = ["Core", "Ledger", "StackTable"]
+
+
+class Ledger(Protocol):
+    """What is allocated now, with running totals and peaks."""
+
+    def alloc(self, address: int, size: int, kind: int = 0, stack: int = 0, /) -> bool:
+        """Book an allocation; False: refused and counted (negative or absurd size)."""
+
+    def free(self, address: int, /) -> int:
+        """Book a release; the size that was freed, or -1 for an unknown address (counted)."""
+
+    def get(self, address: int, /) -> tuple[int, int, int, int, int, int] | None:
+        """(address, size, kind, time_ns, stack, step) of a live allocation."""
+
+    def live(self) -> list[tuple[int, int, int, int, int, int]]:
+        """All live allocations, in no order."""
+
+    def totals(self, kind: int | None = None, /) -> dict[str, int]:
+        """live_bytes, peak_bytes, live, allocated, freed, allocated_bytes, freed_bytes."""
+
+    def errors(self) -> dict[str, int]:
+        """unknown_frees, double_allocations, bad_sizes: booked wrongly, totals untouched."""
+
+
+class StackTable(Protocol):
+    """Stacks as numbers, by (code, instruction)."""
+
+    @property
+    def count(self) -> int:
+        """How many distinct (caller, code, instruction) there are."""
+
+    def capture(self, depth: int = 32, skip: int = 0, /) -> int:
+        """The number of the caller's stack; 0 for an empty one."""
+
+    def resolve(self, number: int, /) -> list[tuple[str, str, int]]:
+        """[(file, function, line)], innermost first."""
+
+
+class Core(Protocol):
+    """The calls of docs/architecture.md, "The recorder"."""
+
+    name: str
+    Ledger: Callable[[], Ledger]
+    StackTable: Callable[[], StackTable]
+
+    def now_ns(self) -> int: ...
+    def intern(self, text: str, /) -> int: ...
+    def begin(self, name: int, arg: int = 0, value: float = 0.0, /) -> int: ...
+    def end(self, token: int, failed: int = 0, /) -> None: ...
+    def is_open(self, name: int, /) -> bool: ...
+    def span(
+        self, name: int, arg: int = 0, value: float = 0.0, /
+    ) -> AbstractContextManager[Any]: ...
+    def complete(
+        self,
+        name: int,
+        time_ns: int,
+        duration_ns: int,
+        arg: int = 0,
+        value: float = 0.0,
+        track: int = 0,
+        /,
+    ) -> None: ...
+    def sample(self, name: int, value: float, arg: int = 0, /) -> None: ...
+    def mark(self, name: int, arg: int = 0, text: int = 0, /) -> None: ...
+    def set_step(self, number: int, /) -> None: ...
+    def gc_callback(self, name: int, /) -> Callable[[str, dict[str, int]], None]: ...
+    def drain(self) -> bytes: ...
+    def open(
+        self,
+        base: str,
+        header: bytes,
+        status: str = "",
+        own: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0),
+        /,
+    ) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+    def counters(self) -> dict[str, int]: ...
+    def after_fork(self) -> None: ...

@@ -1,0 +1,300 @@
+"""The Python twin of the native core: the same calls, the same frames, slower.
+
+It serves where no compiler was at hand, and it is what the native core is tested against.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from stepscope.record.frames import events_frame, names_frame
+from stepscope.record.twin_ledger import TwinLedger, TwinStackTable
+from stepscope.record.twin_writer import TwinWriter
+
+__all__ = ["TwinCore"]
+
+RING_EVENTS = 8192
+BATCH_EVENTS = 2000
+OPEN_SPANS = 64
+TOKEN_DEPTH_BITS = 8
+SPAN, SAMPLE, MARK = 1, 2, 4
+FAILED, OPEN = 1, 2
+
+
+class _ThreadLog(threading.local):
+    """The ring and the open spans of one thread; made on its first use of the core."""
+
+    def __init__(self, logs: list[_Log], lock: threading.Lock) -> None:
+        self.log = _Log(threading.get_native_id())
+        with lock:
+            logs.append(self.log)
+
+
+class _Log:
+    def __init__(self, track: int) -> None:
+        self.track = track
+        self.rows: deque[tuple[Any, ...]] = deque()
+        # (name, arg, value, time_ns, cpu_start_ns, owner)
+        self.open: list[tuple[int, int, float, int, int, object]] = []
+        self.recorded = self.dropped = self.calls = self.probes = 0
+
+
+class _Span:
+    """A span as a context manager; it has no state of its own, so threads can share one."""
+
+    def __init__(self, core: TwinCore, name: int, arg: int, value: float) -> None:
+        self._core, self._name, self._arg, self._value = core, name, arg, value
+
+    def __enter__(self) -> _Span:
+        self._core._push_open(self._name, self._arg, self._value, -1, self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self._core._end_owned(self, kind is not None)
+        return False
+
+
+class TwinCore:
+    """See record/protocol.py. The clocks can be replaced by fake ones."""
+
+    name = "python"
+    StackTable = TwinStackTable
+
+    def __init__(
+        self,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        cpu_clock_ns: Callable[[], int] = time.thread_time_ns,
+    ) -> None:
+        self.now_ns = clock_ns
+        self._cpu_ns = cpu_clock_ns
+        self._lock = threading.Lock()
+        self._logs: list[_Log] = []
+        self._local = _ThreadLog(self._logs, self._lock)
+        self._names: dict[str, int] = {}
+        self._names_drained = 0
+        self._step = 0
+        self._generation = 0
+        self._gc_began_ns = 0
+        self._writer: TwinWriter | None = None
+        self._lost_before = 0
+
+    def Ledger(self) -> TwinLedger:  # noqa: N802 (a class, to those who call it)
+        return TwinLedger(lambda: self._step, self.now_ns)
+
+    def intern(self, text: str) -> int:
+        with self._lock:
+            return self._names.setdefault(text, len(self._names) + 1)
+
+    # ---- spans ----
+
+    def begin(self, name: int, arg: int = 0, value: float = 0.0) -> int:
+        depth = self._push_open(name, arg, value, self._cpu_ns(), None)
+        return -1 if depth < 0 else self._generation << TOKEN_DEPTH_BITS | depth
+
+    def _push_open(self, name: int, arg: int, value: float, cpu_ns: int, owner: object) -> int:
+        log = self._local.log
+        log.calls += 1
+        if len(log.open) >= OPEN_SPANS:
+            log.dropped += 1
+            return -1
+        log.open.append((name, arg, value, self.now_ns(), cpu_ns, owner))
+        return len(log.open) - 1
+
+    def end(self, token: int, failed: int = 0) -> None:
+        end_ns = self.now_ns()
+        depth = token & ((1 << TOKEN_DEPTH_BITS) - 1)
+        log = self._local.log
+        if token < 0 or token >> TOKEN_DEPTH_BITS != self._generation:
+            return
+        while len(log.open) > depth:
+            span = log.open.pop()
+            self._finish(log, span, end_ns, bool(failed) or len(log.open) > depth)
+
+    def _end_owned(self, owner: object, failed: bool) -> None:
+        end_ns = self.now_ns()
+        log = self._local.log
+        for at in range(len(log.open) - 1, -1, -1):
+            if log.open[at][5] is owner:
+                # Generators can leave spans in another order than they entered: close only this.
+                self._finish(log, log.open.pop(at), end_ns, failed)
+                return
+
+    def _finish(self, log: _Log, span: tuple[Any, ...], end_ns: int, failed: bool) -> None:
+        name, arg, value, time_ns, cpu_start_ns, _ = span
+        cpu_ns = -1 if cpu_start_ns < 0 else self._cpu_ns() - cpu_start_ns
+        flags = FAILED if failed else 0
+        row = (time_ns, end_ns - time_ns, cpu_start_ns, cpu_ns, arg, value, name, 0)
+        self._push(log, (*row, self._step, log.track, SPAN, flags))
+
+    def _push(self, log: _Log, row: tuple[Any, ...]) -> None:
+        if len(log.rows) >= RING_EVENTS:
+            log.dropped += 1
+            return
+        log.rows.append(row)
+        log.recorded += 1
+        if len(log.rows) == BATCH_EVENTS and self._writer:
+            self._writer.wake()
+
+    def is_open(self, name: int) -> bool:
+        log = self._local.log
+        log.probes += 1
+        return any(span[0] == name for span in log.open)
+
+    def span(self, name: int, arg: int = 0, value: float = 0.0) -> _Span:
+        return _Span(self, name, arg, value)
+
+    # ---- other events ----
+
+    def _event(self, kind: int, time_ns: int, name: int, **fields: Any) -> None:
+        log = self._local.log
+        row = (
+            time_ns,
+            fields.get("duration_ns", 0),
+            -1,
+            -1,
+            fields.get("arg", 0),
+            fields.get("value", 0.0),
+            name,
+            fields.get("text", 0),
+            self._step,
+            fields.get("track", 0) or log.track,
+            kind,
+            0,
+        )
+        self._push(log, row)
+
+    def complete(
+        self,
+        name: int,
+        time_ns: int,
+        duration_ns: int,
+        arg: int = 0,
+        value: float = 0.0,
+        track: int = 0,
+    ) -> None:
+        self._event(
+            SPAN, time_ns, name, duration_ns=duration_ns, arg=arg, value=value, track=track
+        )
+
+    def sample(self, name: int, value: float, arg: int = 0) -> None:
+        self._event(SAMPLE, self.now_ns(), name, value=value, arg=arg)
+
+    def mark(self, name: int, arg: int = 0, text: int = 0) -> None:
+        self._event(MARK, self.now_ns(), name, arg=arg, text=text)
+
+    def set_step(self, number: int) -> None:
+        self._step = number
+
+    def gc_callback(self, name: int) -> Callable[[str, dict[str, int]], None]:
+        def gc_event(phase: str, info: dict[str, int]) -> None:
+            if phase == "start":
+                self._gc_began_ns = self.now_ns()
+            elif self._gc_began_ns:
+                began_ns, self._gc_began_ns = self._gc_began_ns, 0
+                lasted_ns = self.now_ns() - began_ns
+                self.complete(name, began_ns, lasted_ns, info["generation"], info["collected"])
+
+        return gc_event
+
+    # ---- leaving ----
+
+    def _take(self, room: int) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        with self._lock:
+            logs = list(self._logs)
+        for log in logs:
+            while log.rows and len(rows) < room:
+                rows.append(log.rows.popleft())
+        return rows
+
+    def _open_rows(self, older_than_ns: int) -> list[tuple[Any, ...]]:
+        now = self.now_ns()
+        with self._lock:
+            opened = [(log.track, span) for log in self._logs for span in list(log.open)]
+        return [
+            (time_ns, now - time_ns, -1, -1, arg, value, name, 0, self._step, track, SPAN, OPEN)
+            for track, (name, arg, value, time_ns, _, _) in opened
+            if now - time_ns >= older_than_ns
+        ]
+
+    def _outermost_open(self) -> str:
+        with self._lock:
+            spans = list(self._logs[0].open) if self._logs else []
+        return self._text(spans[0][0]) if spans else ""
+
+    def _text(self, number: int) -> str:
+        with self._lock:
+            return list(self._names)[number - 1]
+
+    def _names_after(self, written: int) -> list[tuple[int, str]]:
+        with self._lock:
+            return [(number, text) for text, number in self._names.items() if number > written]
+
+    def drain(self) -> bytes:
+        out = []
+        while rows := self._take(BATCH_EVENTS):
+            fresh = self._names_after(self._names_drained)
+            if fresh:
+                out.append(names_frame(fresh))
+                self._names_drained = fresh[-1][0]
+            out.append(events_frame(rows))
+        return b"".join(out)
+
+    def open(
+        self,
+        base: str,
+        header: bytes,
+        status: str = "",
+        own: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0),
+    ) -> None:
+        self.close()
+        self._writer = TwinWriter(self, base, header, status, own)
+        self._writer.start()
+
+    def flush(self) -> None:
+        if self._writer:
+            self._writer.flush()
+
+    def close(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer:
+            writer.close()
+            self._lost_before += writer.lost
+        self._names_drained = 0
+
+    def counters(self) -> dict[str, int]:
+        with self._lock:
+            logs = list(self._logs)
+        writer = self._writer
+        return {
+            "recorded": sum(log.recorded for log in logs),
+            "dropped": sum(log.dropped for log in logs),
+            "lost": self._lost_before + (writer.lost if writer else 0),
+            "last_errno": writer.last_errno if writer else 0,
+            "calls": sum(log.calls for log in logs),
+            "probes": sum(log.probes for log in logs),
+            "writer_cpu_ns": writer.cpu_ns if writer else 0,
+        }
+
+    def after_fork(self) -> None:
+        """Only the forking thread lives on; what it had recorded is the parent's to write."""
+        self._lock = threading.Lock()
+        self._logs = []
+        self._local = _ThreadLog(self._logs, self._lock)
+        self._generation += 1
+        self._names_drained = 0
+        self._lost_before = 0
+        writer, self._writer = self._writer, None
+        if writer and writer.pid != os.getpid():
+            writer.forget()

@@ -1,0 +1,204 @@
+"""The twin's writer: the same files as native/writer.c, from a Python thread."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from stepscope.record.frames import (
+    FILE_BYTES,
+    HEADER,
+    STATUS,
+    STATUS_MAGIC,
+    events_frame,
+    frame,
+    names_frame,
+)
+
+if TYPE_CHECKING:
+    from stepscope.record.twin import TwinCore
+
+__all__ = ["TwinWriter"]
+
+FLUSH_S = 1.0
+OPEN_SPAN_AGE_NS = 1_000_000_000
+BATCH_EVENTS = 2000
+OWN_SAMPLES = 5
+SAMPLE = 2
+
+
+class TwinWriter:
+    """Writes what the core holds, once a second or when a batch is full."""
+
+    def __init__(
+        self,
+        core: TwinCore,
+        base: str,
+        header: bytes,
+        status: str,
+        own: tuple[int, int, int, int, int],
+    ) -> None:
+        self._core, self._base, self._header, self._own = core, base, header, own
+        self.pid = os.getpid()
+        self.lost = self.last_errno = self.cpu_ns = 0
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stop = False
+        self._thread = threading.Thread(target=self._main, name="stepscope-writer", daemon=True)
+        self._fd = -1
+        self._file_number = self._file_bytes = self._file_events = self._names_written = 0
+        self._status_fd = -1
+        if status:
+            try:
+                self._status_fd = os.open(status, os.O_WRONLY | os.O_CREAT, 0o644)
+            except OSError as error:
+                self.last_errno = error.errno or 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def _main(self) -> None:
+        while not self._stop:
+            self._wake.wait(FLUSH_S)
+            self._wake.clear()
+            self.flush()
+
+    def close(self) -> None:
+        self._stop = True
+        self._wake.set()
+        self._thread.join()
+        self.flush()
+        self.forget()
+
+    def forget(self) -> None:
+        self._leave_file()
+        if self._status_fd >= 0:
+            os.close(self._status_fd)
+        self._status_fd = -1
+
+    # ---- one flush ----
+
+    def flush(self) -> None:
+        if self.pid != os.getpid():
+            return
+        with self._lock:
+            cpu_before = time.thread_time_ns()
+            room = BATCH_EVENTS - OWN_SAMPLES
+            rows = self._core._take(room)
+            while len(rows) == room:
+                self._write(rows)
+                rows = self._core._take(room)
+            rows += self._core._open_rows(OPEN_SPAN_AGE_NS)[: room - len(rows)]
+            if rows:
+                self._write(rows + self._own_rows())
+            self._write_status()
+            self.cpu_ns += time.thread_time_ns() - cpu_before
+
+    def _own_rows(self) -> list[tuple[Any, ...]]:
+        """Its own cost and losses are events too."""
+        counters = self._core.counters()
+        keys = ("dropped", "lost", "writer_cpu_ns", "calls", "probes")
+        now, step = self._core.now_ns(), self._core._step
+        return [
+            (now, 0, -1, -1, 0, float(counters[key]), name, 0, step, self.pid, SAMPLE, 0)
+            for name, key in zip(self._own, keys, strict=True)
+            if name
+        ]
+
+    def _write(self, rows: list[tuple[Any, ...]]) -> None:
+        try:
+            self._notice_vanished()
+            parts = []
+            if self._fd < 0:
+                self._fd = self._open_file()
+                self._names_written = 0
+                parts.append(frame(HEADER, self._header))
+            fresh = self._core._names_after(self._names_written)
+            if fresh:
+                parts.append(names_frame(fresh))
+            parts.append(events_frame(rows))
+            self._write_all(b"".join(parts))
+        except OSError as error:
+            self._batch_lost(len(rows), error)
+            return
+        if fresh:
+            self._names_written = fresh[-1][0]
+        self._file_events += len(rows)
+        if self._file_bytes >= FILE_BYTES:
+            self._leave_file()
+            self._file_number += 1
+
+    def _write_all(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            done = os.write(self._fd, view)
+            if done == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            view = view[done:]
+        self._file_bytes += len(data)
+
+    def _open_file(self) -> int:
+        """Makes the folder of the file where it is missing, but never the run folder itself."""
+        path = f"{self._base}.{self._file_number:04d}.frames"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        try:
+            return os.open(path, flags, 0o644)
+        except FileNotFoundError:
+            try:
+                os.mkdir(os.path.dirname(path))  # noqa: PTH102, PTH120 (no pathlib here)
+            except FileExistsError:
+                pass  # another process of the run was quicker
+            return os.open(path, flags, 0o644)
+
+    def _notice_vanished(self) -> None:
+        """A file that was deleted under us takes writes that nobody will ever read."""
+        if self._fd >= 0 and os.fstat(self._fd).st_nlink == 0:
+            self.lost += self._file_events
+            self.last_errno = errno.ENOENT
+            self._leave_file()
+            self._file_number += 1
+
+    def _batch_lost(self, count: int, error: OSError) -> None:
+        self.lost += count
+        self.last_errno = error.errno or 0
+        self._names_written = 0
+        if self._fd < 0:
+            return
+        try:
+            # Cut off the torn frame, so that what comes after it can be read.
+            os.ftruncate(self._fd, self._file_bytes)
+            os.lseek(self._fd, self._file_bytes, os.SEEK_SET)
+        except OSError:
+            self._leave_file()
+            self._file_number += 1
+
+    def _leave_file(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+        self._file_bytes = self._file_events = 0
+
+    def _write_status(self) -> None:
+        if self._status_fd < 0:
+            return
+        counters = self._core.counters()
+        page = STATUS.pack(
+            STATUS_MAGIC,
+            self.pid,
+            counters["recorded"],
+            counters["dropped"],
+            self.lost,
+            self.last_errno,
+            self._core._step,
+            self._core._outermost_open().encode()[:63],
+        )
+        try:
+            os.pwrite(self._status_fd, page, 0)
+        except OSError as error:
+            self.last_errno = error.errno or 0
