@@ -1,0 +1,1 @@
+"""The child process: its command line, its environment, its signals, and the live status line."""

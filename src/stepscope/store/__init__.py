@@ -1,0 +1,1 @@
+"""Events and everything else of a run ⇄ disk. FORMAT.md says how the files look."""

@@ -1,0 +1,77 @@
+"""Follows a run while it is recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from stepscope.errors import FormatError, RunNotFoundError
+from stepscope.model.event import Batch
+from stepscope.model.process import ProcessInfo
+from stepscope.store.frames import FramesReader
+from stepscope.store.layout import Segment, frames_number, segments
+
+__all__ = ["News", "RunTail"]
+
+
+class News(NamedTuple):
+    """What one process recorded since the last look."""
+
+    base: Path
+    process: ProcessInfo
+    batches: list[Batch]
+
+
+class _ProcessTail:
+    def __init__(self) -> None:
+        self.reader: FramesReader | None = None
+        self.done_through = -1  # the frames file up to which everything was read
+        self.broken = ""
+
+    def read(self, segment: Segment) -> tuple[ProcessInfo | None, list[Batch]]:
+        batches: list[Batch] = []
+        process = None
+        waiting = [path for path in segment.frames if frames_number(path) > self.done_through]
+        for position, path in enumerate(waiting):
+            if self.reader is None or self.reader.path != path:
+                self.reader = FramesReader(path)
+            batches += self.reader.read_new()
+            process = self.reader.process
+            if position < len(waiting) - 1:  # a later file exists: the writer has left this one
+                self.done_through = frames_number(path)
+        return process, batches
+
+
+class RunTail:
+    """Each batch is given out once, in the order of its process."""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+        self._tails: dict[Path, _ProcessTail] = {}
+        self.problems: list[str] = []  # files that cannot be followed, one line each
+
+    def read_new(self) -> list[News]:
+        """Empty also when the run folder has vanished: what was recorded then is counted as lost
+        by whoever wrote it."""
+        try:
+            present = segments(self._run)
+        except RunNotFoundError:
+            return []
+        return [news for segment in present if (news := self._read(segment)) and news.batches]
+
+    def done_through(self, base: Path) -> int:
+        """Number of the last frames file of which everything was given out; -1: none."""
+        tail = self._tails.get(base)
+        return tail.done_through if tail else -1
+
+    def _read(self, segment: Segment) -> News | None:
+        tail = self._tails.setdefault(segment.base, _ProcessTail())
+        if tail.broken:
+            return None
+        try:
+            process, batches = tail.read(segment)
+        except FormatError as error:
+            tail.broken = str(error)
+            self.problems.append(tail.broken)
+            return None
+        return News(segment.base, process, batches) if process else None
