@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
@@ -24,21 +25,30 @@ BATCH_EVENTS = 2000
 OPEN_SPANS = 64
 TOKEN_DEPTH_BITS = 8
 SPAN, SAMPLE, MARK = 1, 2, 4
+OF_LOGS = ("recorded", "dropped", "calls", "probes")
+OF_WRITERS = ("lost", "writer_cpu_ns")
+COUNTERS = (*OF_LOGS, *OF_WRITERS, "last_errno")
 FAILED, OPEN = 1, 2
+
+
+class _Owner:
+    """Dies with its thread."""
 
 
 class _ThreadLog(threading.local):
     """The ring and the open spans of one thread; made on its first use of the core."""
 
     def __init__(self, logs: list[_Log], lock: threading.Lock) -> None:
-        self.log = _Log(threading.get_native_id())
+        self.owner = _Owner()
+        self.log = _Log(threading.get_native_id(), weakref.ref(self.owner))
         with lock:
             logs.append(self.log)
 
 
 class _Log:
-    def __init__(self, track: int) -> None:
+    def __init__(self, track: int, owner: weakref.ref[_Owner]) -> None:
         self.track = track
+        self.owner = owner
         self.rows: deque[tuple[Any, ...]] = deque()
         # (name, arg, value, time_ns, cpu_start_ns, owner)
         self.open: list[tuple[int, int, float, int, int, object]] = []
@@ -87,7 +97,7 @@ class TwinCore:
         self._generation = 0
         self._gc_began_ns = 0
         self._writer: TwinWriter | None = None
-        self._lost_before = 0
+        self._ended = dict.fromkeys(COUNTERS, 0)  # of threads and writers that are gone
 
     def Ledger(self) -> TwinLedger:  # noqa: N802 (a class, to those who call it)
         return TwinLedger(lambda: self._step, self.now_ns)
@@ -216,7 +226,16 @@ class TwinCore:
         for log in logs:
             while log.rows and len(rows) < room:
                 rows.append(log.rows.popleft())
+        self._forget_ended()
         return rows
+
+    def _forget_ended(self) -> None:
+        """A log outlives its thread until it is drained."""
+        with self._lock:
+            for log in [log for log in self._logs if log.owner() is None and not log.rows]:
+                self._logs.remove(log)
+                for key in OF_LOGS:
+                    self._ended[key] += getattr(log, key)
 
     def _open_rows(self, older_than_ns: int) -> list[tuple[Any, ...]]:
         now = self.now_ns()
@@ -270,22 +289,22 @@ class TwinCore:
         writer, self._writer = self._writer, None
         if writer:
             writer.close()
-            self._lost_before += writer.lost
+            for key in OF_WRITERS:
+                self._ended[key] += getattr(writer, key)
+            self._ended["last_errno"] = writer.last_errno
         self._names_drained = 0
 
     def counters(self) -> dict[str, int]:
         with self._lock:
             logs = list(self._logs)
-        writer = self._writer
-        return {
-            "recorded": sum(log.recorded for log in logs),
-            "dropped": sum(log.dropped for log in logs),
-            "lost": self._lost_before + (writer.lost if writer else 0),
-            "last_errno": writer.last_errno if writer else 0,
-            "calls": sum(log.calls for log in logs),
-            "probes": sum(log.probes for log in logs),
-            "writer_cpu_ns": writer.cpu_ns if writer else 0,
-        }
+            counters = dict(self._ended)
+        for key in OF_LOGS:
+            counters[key] += sum(getattr(log, key) for log in logs)
+        if self._writer:
+            for key in OF_WRITERS:
+                counters[key] += getattr(self._writer, key)
+            counters["last_errno"] = self._writer.last_errno
+        return counters
 
     def after_fork(self) -> None:
         """Only the forking thread lives on; what it had recorded is the parent's to write."""
@@ -294,7 +313,7 @@ class TwinCore:
         self._local = _ThreadLog(self._logs, self._lock)
         self._generation += 1
         self._names_drained = 0
-        self._lost_before = 0
+        self._ended = dict.fromkeys(COUNTERS, 0)
         writer, self._writer = self._writer, None
         if writer and writer.pid != os.getpid():
             writer.forget()

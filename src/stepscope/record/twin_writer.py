@@ -43,7 +43,7 @@ class TwinWriter:
     ) -> None:
         self._core, self._base, self._header, self._own = core, base, header, own
         self.pid = os.getpid()
-        self.lost = self.last_errno = self.cpu_ns = 0
+        self.lost = self.last_errno = self.writer_cpu_ns = 0
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stop = False
@@ -98,7 +98,7 @@ class TwinWriter:
             if rows:
                 self._write(rows + self._own_rows())
             self._write_status()
-            self.cpu_ns += time.thread_time_ns() - cpu_before
+            self.writer_cpu_ns += time.thread_time_ns() - cpu_before
 
     def _own_rows(self) -> list[tuple[Any, ...]]:
         """Its own cost and losses are events too."""
@@ -193,7 +193,7 @@ class TwinWriter:
             self.pid,
             counters["recorded"],
             counters["dropped"],
-            self.lost,
+            counters["lost"],
             self.last_errno,
             self._core._step,
             self._core._outermost_open().encode()[:63],

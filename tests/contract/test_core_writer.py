@@ -1,0 +1,266 @@
+"""What both cores promise about files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.frames_reader import decode
+
+OPEN = 2
+
+
+def read(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.glob("**/*.frames")))
+
+
+def record(core: Any, count: int = 1, name: str = "event") -> None:
+    number = core.intern(name)
+    for i in range(count):
+        core.mark(number, i)
+
+
+def wait_for(condition: Any, seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def test_a_process_that_records_nothing_leaves_no_file(core: Any, tmp_path: Path) -> None:
+    core.open(str(tmp_path / "rank-00000" / "p"), b"{}")
+    core.flush()
+    core.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_starts_with_the_header_and_holds_the_events(core: Any, tmp_path: Path) -> None:
+    core.open(str(tmp_path / "rank-00000" / "p"), b'{"pid": 1}')
+    record(core, 10)
+    core.close()
+    decoded = decode((tmp_path / "rank-00000" / "p.0000.frames").read_bytes())
+    assert decoded.header == {"pid": 1}
+    assert [row["arg"] for row in decoded.named("event")] == list(range(10))
+
+
+def test_events_leave_within_about_a_second_without_being_asked(core: Any, tmp_path: Path) -> None:
+    core.open(str(tmp_path / "p"), b"{}")
+    record(core)
+    wait_for(lambda: read(tmp_path))
+    assert len(decode(read(tmp_path)).named("event")) == 1
+
+
+def test_a_full_batch_leaves_before_the_second_is_over(core: Any, tmp_path: Path) -> None:
+    core.open(str(tmp_path / "p"), b"{}")
+    core.flush()
+    began = time.monotonic()
+    record(core, 2000)
+    wait_for(lambda: read(tmp_path))
+    left_after = time.monotonic() - began
+    # Not a speed test: the timer alone could not have done it.
+    assert left_after < 0.9 or pytest.skip(f"the machine stood still for {left_after:.1f} s")
+
+
+def test_its_own_cost_and_losses_are_recorded_along(core: Any, tmp_path: Path) -> None:
+    own = tuple(core.intern(f"own-{i}") for i in range(5))
+    calls_before = core.counters()["calls"]
+    core.open(str(tmp_path / "p"), b"{}", "", own)
+    core.end(core.begin(core.intern("a")))
+    core.is_open(core.intern("a"))
+    core.close()
+    decoded = decode(read(tmp_path))
+    assert [decoded.named(f"own-{i}")[0]["type"] for i in range(5)] == [2] * 5
+    assert decoded.named("own-3")[0]["value"] - calls_before == 1
+
+
+def test_a_span_that_stays_open_is_written_as_open(core: Any, tmp_path: Path) -> None:
+    core.open(str(tmp_path / "p"), b"{}")
+    token = core.begin(core.intern("stuck"), 5)
+    wait_for(lambda: read(tmp_path))
+    (row, *_) = decode(read(tmp_path)).named("stuck")
+    assert row["flags"] == OPEN
+    assert row["duration_ns"] >= 1_000_000_000
+    core.end(token)
+    core.close()
+    assert decode(read(tmp_path)).named("stuck")[-1]["flags"] == 0
+
+
+def test_a_new_file_begins_after_eight_mebibytes_and_repeats_the_names(
+    core: Any, tmp_path: Path
+) -> None:
+    core.open(str(tmp_path / "p"), b"{}")
+    for _ in range(80):
+        record(core, 1900)
+        core.flush()
+    core.close()
+    files = sorted(tmp_path.iterdir())
+    assert [path.name for path in files] == ["p.0000.frames", "p.0001.frames"]
+    assert files[0].stat().st_size >= 8 << 20
+    counts = [len(decode(path.read_bytes()).named("event")) for path in files]
+    assert sum(counts) == 80 * 1900
+
+
+def test_the_status_page_tells_counts_step_and_open_span(core: Any, tmp_path: Path) -> None:
+    status = tmp_path / "status"
+    core.open(str(tmp_path / "p"), b"{}", str(status))
+    core.set_step(41)
+    token = core.begin(core.intern("input.next"))
+    recorded = core.counters()["recorded"]
+    core.flush()
+    core.end(token)
+    fields = struct.unpack("<8s6q64s8x", status.read_bytes())
+    assert fields[0] == b"STPSTAT1"
+    assert fields[1] == os.getpid()
+    assert fields[2] == recorded
+    assert fields[6] == 41
+    assert fields[7].rstrip(b"\0") == b"input.next"
+
+
+def test_a_folder_that_cannot_be_made_costs_events_not_the_program(
+    core: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    lost_before = core.counters()["lost"]
+    core.open(str(tmp_path / "file" / "p"), b"{}")
+    record(core, 5)
+    core.close()
+    counters = core.counters()
+    assert counters["lost"] - lost_before >= 5
+    assert counters["last_errno"] == errno.ENOTDIR
+
+
+def test_a_vanished_folder_is_noticed_and_its_events_count_as_lost(
+    core: Any, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    lost_before = core.counters()["lost"]
+    core.open(str(run / "rank-00000" / "p"), b"{}")
+    record(core, 5)
+    core.flush()
+    shutil.rmtree(run)
+    record(core, 3)
+    core.close()
+    assert core.counters()["lost"] - lost_before >= 8
+    assert core.counters()["last_errno"] == errno.ENOENT
+    assert not run.exists()
+
+
+FULL_DISK = """
+import os, resource, signal, sys
+os.environ["STEPSCOPE_CORE"] = sys.argv[1]
+from stepscope.record.core import core
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+core.open(sys.argv[2], b"{}")
+name = core.intern("event")
+for i in range(1000):
+    core.mark(name, i)
+core.flush()
+size = os.path.getsize(sys.argv[2] + ".0000.frames")
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 1000, resource.RLIM_INFINITY))
+for i in range(1000):
+    core.mark(name, 1000 + i)
+core.flush()
+assert core.counters()["lost"] >= 1000, core.counters()
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+for i in range(10):
+    core.mark(name, 2000 + i)
+core.close()
+print(core.counters()["last_errno"])
+"""
+
+
+@pytest.mark.parametrize("kind", ["native", "python"])
+def test_a_write_that_is_cut_short_leaves_a_readable_file_and_is_made_good(
+    kind: str, tmp_path: Path
+) -> None:
+    script = textwrap.dedent(FULL_DISK)
+    done = subprocess.run(
+        [sys.executable, "-c", script, kind, str(tmp_path / "p")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) == errno.EFBIG
+    args = [row["arg"] for row in decode(read(tmp_path)).named("event")]
+    assert args == [*range(1000), *range(2000, 2010)]
+
+
+FORK = """
+import os, sys, time
+os.environ["STEPSCOPE_CORE"] = sys.argv[1]
+from stepscope.record.core import core
+base = sys.argv[2]
+core.open(base + "/parent", b"{}")
+name = core.intern("event")
+outer = core.begin(core.intern("outer"))
+core.mark(name, 1)
+pid = os.fork()
+if pid == 0:
+    core.after_fork()
+    core.open(base + "/child", b"{}")
+    core.end(outer)          # the parent's span: not ours to end
+    core.mark(name, 2)
+    core.close()
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+core.mark(name, 3)
+core.end(outer)
+core.close()
+"""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("kind", ["native", "python"])
+def test_after_a_fork_parent_and_child_write_their_own_events_once(
+    kind: str, tmp_path: Path
+) -> None:
+    subprocess.run([sys.executable, "-c", FORK, kind, str(tmp_path)], check=True, timeout=60)
+    parent = decode((tmp_path / "parent.0000.frames").read_bytes())
+    child = decode((tmp_path / "child.0000.frames").read_bytes())
+    assert [row["arg"] for row in parent.named("event")] == [1, 3]
+    assert [row["arg"] for row in child.named("event")] == [2]
+    assert len(parent.named("outer")) == 1
+    assert child.named("outer") == []
+
+
+KILLED = """
+import os, sys, time
+os.environ["STEPSCOPE_CORE"] = sys.argv[1]
+from stepscope.record.core import core
+core.open(sys.argv[2], b"{}")
+name = core.intern("event")
+i = 0
+while True:
+    core.mark(name, i)
+    i += 1
+    if i % 1000 == 0:
+        print(i, flush=True)
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("kind", ["native", "python"])
+def test_what_was_written_survives_kill_9(kind: str, tmp_path: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", KILLED, kind, str(tmp_path / "p")], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout
+    wait_for(lambda: read(tmp_path))
+    time.sleep(0.3)
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    args = [row["arg"] for row in decode(read(tmp_path)).named("event")]
+    assert len(args) >= 1900
+    assert args == list(range(len(args)))
