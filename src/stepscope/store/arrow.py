@@ -73,7 +73,8 @@ def to_batch(record_batch: pa.RecordBatch) -> Batch:
             width = values.type.bit_width // 8
             whole = memoryview(values.buffers()[1]).cast("B")
             start = values.offset * width
-            columns[column.name] = whole[start : start + len(values) * width].cast(column.code)
+            part: Any = whole[start : start + len(values) * width]
+            columns[column.name] = part.cast(column.code)
     return Batch(record_batch.num_rows, columns, {number: name for name, number in numbers.items()})
 
 
@@ -200,4 +201,7 @@ def _position(metadata: Any, before: Position) -> Position:
 
 
 def _foreign(path: Path) -> str:
-    return f"{path} is not a stepscope segment: move it out of the run folder, or point to another run."
+    return (
+        f"{path} is not a stepscope segment: move it out of the run folder, or point to another"
+        " run."
+    )

@@ -16,7 +16,7 @@ _MAX_BYTES = 64 << 20  # far more than any of ours
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Readers see the old file or the new one, never a part. OSError: the old one is still there."""
+    """Readers see the old file or the new one, never a part. OSError: the old one stays."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -1,4 +1,4 @@
-"""Reads .frames files (FORMAT.md), also while they grow. Needs nothing outside the standard library.
+"""Reads .frames files (FORMAT.md), also while they grow, with the standard library alone.
 
 Every length in a file is checked against what is there before it is believed.
 """
@@ -10,25 +10,33 @@ import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from stepscope.errors import FormatError
 from stepscope.model.event import COLUMNS, Batch
 from stepscope.model.process import ProcessInfo
+from stepscope.record.frames import (
+    EVENTS,
+    FRAME_HEAD,
+    HEADER,
+    MAGIC,
+    NAMES,
+    ROW_BYTES,
+    SCHEMA,
+)
 from stepscope.store.process import process_from_json
 
 __all__ = ["FramesReader"]
 
-MAGIC = b"STP1"
-SCHEMA = 1
-HEADER, NAMES, EVENTS = 1, 2, 3
-
-_HEAD = struct.Struct("<4sBBHII")  # magic, type, schema, 0, bytes of payload, CRC-32
 _NAME = struct.Struct("<II")
 _WIDTHS = tuple(struct.calcsize(column.code) for column in COLUMNS)
-_ROW_BYTES = sum(_WIDTHS)
 # A batch has 2,000 events (130 KiB). What claims to be far beyond that was not written by us.
 _MAX_PAYLOAD_BYTES = 16 << 20
 _CHUNK_BYTES = 2 * _MAX_PAYLOAD_BYTES
+
+
+class _DamageError(Exception):
+    """Nothing behind this place can be trusted."""
 
 
 class FramesReader:
@@ -64,6 +72,8 @@ class FramesReader:
                 yield from self._parse(memoryview(chunk))
                 if self.offset == before:  # a tail that is not complete yet
                     return
+        except _DamageError as error:
+            self.damage = str(error)
         finally:
             os.close(file)
 
@@ -85,7 +95,7 @@ class FramesReader:
         """The offset moves on only behind events: a writer whose disk is full takes back what it
         wrote before them (names, header) and writes it anew."""
         start, at = self.offset, 0
-        while not self.damage and (frame := self._frame(data, at, first=start + at == 0)):
+        while frame := self._frame(data, at, first=start + at == 0):
             kind, payload, at = frame
             if kind == HEADER:
                 self._take_header(payload)
@@ -93,8 +103,6 @@ class FramesReader:
                 self._take_names(payload)
             elif kind == EVENTS:
                 batch = self._events(payload)
-                if self.damage:
-                    return
                 self.offset = start + at
                 if batch is not None and self.offset > self._after:
                     yield batch
@@ -102,31 +110,28 @@ class FramesReader:
     def _frame(
         self, data: memoryview, at: int, *, first: bool
     ) -> tuple[int, memoryview, int] | None:
-        """Type, payload and end of the frame at `at`; None: it is torn, or self.damage says why."""
+        """Type, payload and end of the frame at `at`; None: it is not complete."""
         if first and data[: len(MAGIC)] != MAGIC[: len(data)]:
             raise FormatError(_foreign(self.path, "it does not begin like one"))
-        if len(data) - at < _HEAD.size:
+        if len(data) - at < FRAME_HEAD.size:
             return None
-        magic, kind, schema, _, size, crc = _HEAD.unpack_from(data, at)
+        magic, kind, schema, _, size, crc = FRAME_HEAD.unpack_from(data, at)
         if magic != MAGIC:
-            self.damage = "a frame does not begin where one should"
-        elif schema > SCHEMA:
+            raise _DamageError("a frame does not begin where one should")
+        if schema > SCHEMA:
             raise FormatError(
                 f"{self.path} was written by a newer stepscope (segment schema {schema}, this one"
                 f" reads {SCHEMA}): upgrade with pip install -U stepscope."
             )
-        elif size > _MAX_PAYLOAD_BYTES:
-            self.damage = f"a frame claims {size:,} bytes"
-        if self.damage:
-            return None
-        begin = at + _HEAD.size
+        if size > _MAX_PAYLOAD_BYTES:
+            raise _DamageError(f"a frame claims {size:,} bytes")
+        begin = at + FRAME_HEAD.size
         end = begin + (size + 7 & ~7)
         if end > len(data):
             return None
         payload = data[begin : begin + size]
         if zlib.crc32(payload) != crc:
-            self.damage = "a checksum does not match"
-            return None
+            raise _DamageError("a checksum does not match")
         return kind, payload, end
 
     def _take_header(self, payload: memoryview) -> None:
@@ -143,8 +148,7 @@ class FramesReader:
             number, size = _NAME.unpack_from(payload, at)
             at += _NAME.size
             if size > len(payload) - at:
-                self.damage = "a name is longer than its frame"
-                return
+                raise _DamageError("a name is longer than its frame")
             self.names[number] = str(payload[at : at + size], "utf-8", "replace")
             at += size
 
@@ -152,15 +156,15 @@ class FramesReader:
         if self.process is None:
             raise FormatError(_foreign(self.path, "events come before its header"))
         count = struct.unpack_from("<I", payload)[0] if len(payload) >= 8 else -1
-        if len(payload) != 8 + count * _ROW_BYTES:
-            self.damage = "a batch has another size than it says"
-            return None
+        if len(payload) != 8 + count * ROW_BYTES:
+            raise _DamageError("a batch has another size than it says")
         if count == 0:
             return None
         columns: dict[str, memoryview] = {}
         at = 8
         for column, width in zip(COLUMNS, _WIDTHS, strict=True):
-            columns[column.name] = payload[at : at + count * width].cast(column.code)
+            values: Any = payload[at : at + count * width]
+            columns[column.name] = values.cast(column.code)
             at += count * width
         used = set(columns["text"])
         used.discard(0)

@@ -117,10 +117,8 @@ def _database(runs: Path) -> Iterator[sqlite3.Connection | None]:
                 connection.close()
                 connection = None
             # "locked" and "unable to open" pass; anything else is a file that is no index.
-            if (
-                attempt
-                or isinstance(error, sqlite3.OperationalError)
-                and "no such column" not in str(error)
+            if attempt or (
+                isinstance(error, sqlite3.OperationalError) and "no such column" not in str(error)
             ):
                 break
             for suffix in ("", "-wal", "-shm"):

@@ -19,7 +19,7 @@ def process_to_json(process: ProcessInfo) -> bytes:
 
 
 def process_from_json(data: bytes) -> ProcessInfo:
-    """ValueError says that these bytes are no header. Fields that we do not know are passed over."""
+    """ValueError: these bytes are no header. Fields that we do not know are passed over."""
     try:
         fields = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -127,7 +127,8 @@ def _latest(runs: Path) -> Path:
     found = [path for path in _subfolders(runs) if is_run(path)]
     if not found:
         raise RunNotFoundError(
-            f"There is no run in {runs}: record one with stepscope run train.py, or name a run folder."
+            f"There is no run in {runs}: record one with stepscope run train.py, or name a run"
+            " folder."
         )
     return max(found, key=_started)
 

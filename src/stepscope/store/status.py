@@ -6,15 +6,13 @@ They lie outside the run folder, so that losses are known also when that one is 
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["StatusPage", "read_status_pages"]
+from stepscope.record.frames import STATUS, STATUS_MAGIC
 
-_PAGE = struct.Struct("<8s6q64s8x")
-_MAGIC = b"STPSTAT1"
+__all__ = ["StatusPage", "read_status_pages"]
 
 
 class StatusPage(NamedTuple):
@@ -34,11 +32,11 @@ def read_status_pages(folder: Path) -> list[StatusPage]:
     pages = []
     for path in _pages(folder):
         try:
-            data = path.read_bytes()[: _PAGE.size]
+            data = path.read_bytes()[: STATUS.size]
         except OSError:
             continue
-        if len(data) == _PAGE.size and data.startswith(_MAGIC):
-            _, pid, recorded, dropped, lost, last_errno, step, name = _PAGE.unpack(data)
+        if len(data) == STATUS.size and data.startswith(STATUS_MAGIC):
+            _, pid, recorded, dropped, lost, last_errno, step, name = STATUS.unpack(data)
             span = name.partition(b"\0")[0].decode("utf-8", "replace")
             pages.append(StatusPage(pid, recorded, dropped, lost, last_errno, step, span))
     return pages

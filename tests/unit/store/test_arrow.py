@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +45,8 @@ def test_a_stream_gives_back_what_was_written(
     reader = ArrowReader(stream(tmp_path / "a.arrows", recorded))
     assert rows_of(reader) == [row for batch in recorded[1] for row in batch.rows()]
     assert reader.process == recorded[0]
-    assert reader.covers == Position(0, 1001) and not reader.torn
+    assert reader.covers == Position(0, 1001)
+    assert not reader.torn
 
 
 def test_a_single_batch_is_not_copied(recorded: tuple[ProcessInfo, list[Batch]]) -> None:
@@ -105,7 +105,7 @@ def test_a_newer_schema_asks_for_an_upgrade(tmp_path: Path) -> None:
         ArrowReader(foreign_stream(tmp_path / "a.arrows", {"stepscope.schema": "7"}))
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_full_disk_is_an_oserror(recorded: tuple[ProcessInfo, list[Batch]]) -> None:
     with pytest.raises(OSError):
         stream(Path("/dev/full"), recorded)

@@ -48,7 +48,8 @@ def test_names_that_a_full_disk_took_back_are_read_again(tmp_path: Path) -> None
     assert len(reader.read_new()) == 1
     reader.path.write_bytes(start + names({2: b"gone", 3: b"stays"}) + events([3], 50))
     (batch,) = reader.read_new()
-    assert [row.name for row in batch.rows()] == ["stays"] and not reader.damage
+    assert [row.name for row in batch.rows()] == ["stays"]
+    assert not reader.damage
 
 
 def test_batches_that_stand_in_arrow_already_are_passed_over(tmp_path: Path) -> None:
@@ -61,7 +62,8 @@ def test_batches_that_stand_in_arrow_already_are_passed_over(tmp_path: Path) -> 
 def test_a_torn_tail_is_left_and_what_stands_before_is_good(tmp_path: Path) -> None:
     reader = reader_of(tmp_path, whole_file(batches=2)[:-5])
     assert len(reader.read_new()) == 1
-    assert not reader.damage and reader.unread_bytes() > 0
+    assert not reader.damage
+    assert reader.unread_bytes() > 0
 
 
 def test_a_missing_file_has_no_batches(tmp_path: Path) -> None:
@@ -73,7 +75,8 @@ def test_a_wrong_checksum_ends_the_readable_part(tmp_path: Path) -> None:
     content[-len(events([1] * 3)) - 40] ^= 255  # within the second batch
     reader = reader_of(tmp_path, bytes(content))
     assert len(reader.read_new()) == 1
-    assert "checksum" in reader.damage and reader.unread_bytes() == 2 * len(events([1] * 3))
+    assert "checksum" in reader.damage
+    assert reader.unread_bytes() == 2 * len(events([1] * 3))
     assert reader.read_new() == []
 
 
@@ -82,12 +85,12 @@ def test_a_foreign_file_is_refused_with_what_to_do(tmp_path: Path, content: byte
     if content == b"S":  # may still become a frame
         assert reader_of(tmp_path, content).read_new() == []
         return
-    with pytest.raises(FormatError, match="not a stepscope segment.*move it"):
+    with pytest.raises(FormatError, match=r"not a stepscope segment.*move it"):
         reader_of(tmp_path, content).read_new()
 
 
 def test_a_newer_schema_asks_for_an_upgrade(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="newer stepscope.*pip install -U"):
+    with pytest.raises(FormatError, match=r"newer stepscope.*pip install -U"):
         reader_of(tmp_path, frame(1, b"{}", schema=2)).read_new()
 
 
@@ -120,12 +123,14 @@ def test_an_absurd_length_is_damage_and_is_not_allocated(tmp_path: Path) -> None
 
 def test_an_absurd_count_is_damage(tmp_path: Path) -> None:
     reader = reader_of(tmp_path, header() + frame(3, struct.pack("<II", 0xFFFF_FFFF, 0)))
-    assert reader.read_new() == [] and reader.damage
+    assert reader.read_new() == []
+    assert reader.damage
 
 
 def test_a_name_longer_than_its_frame_is_damage(tmp_path: Path) -> None:
     reader = reader_of(tmp_path, header() + frame(2, struct.pack("<II", 1, 999)) + events([1]))
-    assert reader.read_new() == [] and reader.damage
+    assert reader.read_new() == []
+    assert reader.damage
 
 
 def test_a_batch_with_an_unknown_name_is_counted_as_lost_and_the_next_is_read(
@@ -133,12 +138,14 @@ def test_a_batch_with_an_unknown_name_is_counted_as_lost_and_the_next_is_read(
 ) -> None:
     reader = reader_of(tmp_path, header() + names(NAMES) + events([1, 77]) + events([2]))
     (batch,) = reader.read_new()
-    assert batch.count == 1 and reader.lost_events == 2
+    assert batch.count == 1
+    assert reader.lost_events == 2
 
 
 def test_a_name_of_number_0_is_no_name(tmp_path: Path) -> None:
     reader = reader_of(tmp_path, header() + names(NAMES) + events([0]))
-    assert reader.read_new() == [] and reader.lost_events == 1
+    assert reader.read_new() == []
+    assert reader.lost_events == 1
 
 
 def test_a_name_that_is_not_utf8_stays_readable(tmp_path: Path) -> None:
@@ -153,7 +160,8 @@ def test_frames_of_an_unknown_type_are_passed_over(tmp_path: Path) -> None:
 
 def test_a_batch_of_no_events_is_nothing(tmp_path: Path) -> None:
     reader = reader_of(tmp_path, header() + names(NAMES) + events([]) + events([1]))
-    assert len(reader.read_new()) == 1 and reader.lost_events == 0
+    assert len(reader.read_new()) == 1
+    assert reader.lost_events == 0
 
 
 def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
