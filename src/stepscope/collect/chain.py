@@ -1,0 +1,164 @@
+"""The one way in which collectors stand in front of a function of torch.
+
+A wrapper never changes what the call does: arguments, result and exception pass through, and an
+error of ours goes to `recorder.failed`. `Patches` remembers what was replaced and puts it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from stepscope.record.recorder import Recorder
+
+__all__ = ["Patches", "like", "measured", "never", "nothing", "spanned"]
+
+Function = Callable[..., Any]
+_MISSING = object()
+
+
+class Patches:
+    """What a collector replaced, in order."""
+
+    def __init__(self) -> None:
+        self._done: list[tuple[Any, str, Any, Any]] = []
+
+    def replace(self, owner: Any, attribute: str, make: Callable[[Function], Function]) -> None:
+        """Put `make(original)` in the place of `owner.attribute`, unless there is none."""
+        found = getattr(owner, attribute, None)
+        if found is not None:
+            self.put(owner, attribute, make(found))
+
+    def put(self, owner: Any, attribute: str, replacement: Any) -> None:
+        """Put `replacement` in the place of `owner.attribute`."""
+        # Inherited attributes are put back by taking ours away; static methods as they stood.
+        stored = vars(owner).get(attribute, _MISSING)
+        if isinstance(stored, staticmethod):
+            replacement = staticmethod(replacement)
+        setattr(owner, attribute, replacement)
+        self._done.append((owner, attribute, stored, replacement))
+
+    def undo(self) -> None:
+        """Put everything back, except where somebody has wrapped ours in the meantime."""
+        for owner, attribute, stored, replacement in reversed(self._done):
+            if vars(owner).get(attribute, _MISSING) is not replacement:
+                continue
+            if stored is _MISSING:
+                delattr(owner, attribute)
+            else:
+                setattr(owner, attribute, stored)
+        self._done.clear()
+
+
+def never() -> bool:
+    """Stands in for `torch.compiler.is_dynamo_compiling` where there is no torch."""
+    return False
+
+
+def nothing() -> None:
+    """The first call needs no preparation."""
+
+
+def like(original: Function, wrapper: Any, file: str = "") -> Function:
+    """`wrapper` with the name, signature and place of `original`; `file` where that has no code.
+
+    The place matters: torch._dynamo decides by a frame's file whether it is skipped, inlined or
+    compiled. A wrapper that stands in the file of what it wraps is treated just like it, so the
+    graphs that dynamo finds are the same with and without us.
+    """
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        value = getattr(original, name, None)
+        if value is not None:
+            setattr(wrapper, name, value)
+    wrapper.__dict__.update(getattr(original, "__dict__", {}))
+    wrapper.__wrapped__ = original
+    code: CodeType = wrapper.__code__
+    place = getattr(original, "__code__", None)
+    if isinstance(place, CodeType):
+        code = code.replace(co_filename=place.co_filename, co_firstlineno=place.co_firstlineno)
+    elif file:
+        code = code.replace(co_filename=file)
+    wrapper.__code__ = code
+    return wrapper  # type: ignore[no-any-return]
+
+
+def spanned(
+    recorder: Recorder,
+    name: str,
+    original: Function,
+    *,
+    compiling: Callable[[], bool] = never,
+    arg: Callable[..., int | None] | None = None,
+    first: Callable[[], None] = nothing,
+    done: Callable[[bool], None] | None = None,
+    file: str = "",
+) -> Function:
+    """`original` within a span.
+
+    `arg(*args)` gives its number, or None for a call that is not of interest. `first()` is
+    called before the first of them, and `done(failed)` after each.
+    """
+    begin, end, failed = recorder.begin, recorder.end, recorder.failed
+    number = recorder.intern(name)
+    waking: Callable[[], None] | None = first
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        nonlocal waking
+        if compiling():
+            return original(*args, **kwargs)
+        token = -1
+        try:
+            if waking is not None:
+                wake, waking = waking, None
+                wake()
+            about = 0 if arg is None else arg(*args, **kwargs)
+            if about is not None:
+                token = begin(number, about)
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            failed(name, error)
+        wrong = 1
+        try:
+            result = original(*args, **kwargs)
+            wrong = 0
+            return result
+        finally:
+            try:
+                end(token, wrong)
+                if done is not None:
+                    done(bool(wrong))
+            except Exception as error:  # noqa: BLE001
+                failed(name, error)
+
+    return like(original, wrapper, file)
+
+
+def measured(
+    recorder: Recorder,
+    name: str,
+    original: Function,
+    record: Callable[..., None],
+    *,
+    compiling: Callable[[], bool] = never,
+) -> Function:
+    """`original`, and afterwards `record(began_ns, result, args, kwargs)`.
+
+    For what is known only after the call. `result` is None when the call raised.
+    """
+    now_ns, failed = recorder.now_ns, recorder.failed
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if compiling():
+            return original(*args, **kwargs)
+        result = None
+        began_ns = now_ns()
+        try:
+            result = original(*args, **kwargs)
+            return result
+        finally:
+            try:
+                record(began_ns, result, args, kwargs)
+            except Exception as error:  # noqa: BLE001
+                failed(name, error)
+
+    return like(original, wrapper)

@@ -1,0 +1,103 @@
+"""Outermost module calls → `forward` spans.
+
+`torch.nn.Module.__call__` is replaced by a plain function: a compiled model takes the same short
+cut through it as through the original (torch._dynamo compares functions, see `_tell_dynamo`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from stepscope.collect.chain import Patches, like, nothing
+from stepscope.model import names
+from stepscope.record.recorder import Recorder
+
+__all__ = ["ForwardCollector", "forward_call"]
+
+
+class ForwardCollector:
+    """A span for each module call that is not inside another; nested calls only look."""
+
+    name = "forward"
+
+    def __init__(self, first: Callable[[], None] = nothing) -> None:
+        self._first = first
+        self._patches = Patches()
+        self._running = False
+
+    def start(self, recorder: Recorder) -> None:
+        if self._running:
+            return
+        self._running = True
+        from torch.nn import Module
+
+        original = Module.__call__
+        wrapper = forward_call(recorder, original, self._first)
+        self._patches.put(Module, "__call__", wrapper)
+        _tell_dynamo(original, wrapper)
+
+    def stop(self) -> None:
+        if not self._running:
+            return
+        self._running = False
+        from torch.nn import Module
+
+        wrapper = Module.__call__
+        self._patches.undo()
+        _tell_dynamo(wrapper, Module.__call__)
+
+
+def forward_call(
+    recorder: Recorder, original: Callable[..., Any], first: Callable[[], None] = nothing
+) -> Callable[..., Any]:
+    """The function that takes the place of `Module.__call__`.
+
+    Every module call of the program passes here, so nested ones leave at the first line.
+    """
+    import torch
+    from torch.utils.data._utils import worker
+
+    begin, end, is_open, failed = recorder.begin, recorder.end, recorder.is_open, recorder.failed
+    forward = recorder.intern(names.FORWARD)
+    loading = recorder.intern(names.INPUT_NEXT)
+    compiling = torch.compiler.is_dynamo_compiling
+    with_gradients = torch.is_grad_enabled
+    waking: Callable[[], None] | None = first
+
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        nonlocal waking
+        if compiling() or is_open(forward):
+            return original(self, *args, **kwargs)
+        # A module inside a dataset is part of loading, and in a worker there are many of them.
+        if is_open(loading) or worker._worker_info is not None:
+            return original(self, *args, **kwargs)
+        token = -1
+        try:
+            if waking is not None:
+                wake, waking = waking, None
+                wake()
+            token = begin(forward, id(self), 1.0 if with_gradients() else 0.0)
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            failed(names.FORWARD, error)
+        wrong = 1
+        try:
+            result = original(self, *args, **kwargs)
+            wrong = 0
+            return result
+        finally:
+            try:
+                end(token, wrong)
+            except Exception as error:  # noqa: BLE001
+                failed(names.FORWARD, error)
+
+    return like(original, __call__)
+
+
+def _tell_dynamo(old: Any, new: Any) -> None:
+    """torch._dynamo keeps the `Module.__call__` it saw when it was imported, in two modules."""
+    for name in ("torch._dynamo.utils", "torch._dynamo.variables.nn_module"):
+        module: Any = sys.modules.get(name)
+        if module is not None and getattr(module, "unpatched_nn_module_call", None) is old:
+            module.unpatched_nn_module_call = new

@@ -1,0 +1,107 @@
+"""What GPUs say about themselves → samples: NVML from outside, torch's allocator at step ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from stepscope.model import names
+from stepscope.record.recorder import Recorder
+
+__all__ = ["AbsentGpus", "AllocatorSource", "GpuSource", "NvmlSource", "find_gpus"]
+
+_INTERVAL_NS = 1_000_000_000
+
+
+class GpuSource(Protocol):
+    """Some GPUs, or none."""
+
+    def sample(self, recorder: Recorder) -> None: ...
+    def close(self) -> None: ...
+
+
+class AbsentGpus:
+    """No GPU, no driver, or no library to ask it: nothing is sampled."""
+
+    def sample(self, recorder: Recorder) -> None:
+        """There is nothing to say."""
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+class NvmlSource:
+    """The GPUs that NVIDIA's driver shows. What a card does not report is not sampled."""
+
+    def __init__(self, nvml: Any) -> None:
+        self._nvml = nvml
+        self._handles = [
+            nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())
+        ]
+
+    def sample(self, recorder: Recorder) -> None:
+        for index, handle in enumerate(self._handles):
+            for name, read in self._readings(handle):
+                try:
+                    value = read()
+                except self._nvml.NVMLError:
+                    continue
+                recorder.sample(recorder.intern(name), value, index)
+
+    def _readings(self, handle: Any) -> list[tuple[str, Callable[[], float]]]:
+        nvml = self._nvml
+        return [
+            (
+                names.GPU_BUSY_SHARE,
+                lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100,
+            ),
+            (names.GPU_MEMORY_USED_BYTES, lambda: float(nvml.nvmlDeviceGetMemoryInfo(handle).used)),
+            (
+                names.GPU_MEMORY_TOTAL_BYTES,
+                lambda: float(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+            ),
+            (names.GPU_POWER_WATTS, lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
+            (
+                names.GPU_TEMPERATURE_CELSIUS,
+                lambda: float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+            ),
+        ]
+
+    def close(self) -> None:
+        self._nvml.nvmlShutdown()
+
+
+def find_gpus() -> GpuSource:
+    """The GPUs of this machine as their driver shows them."""
+    try:
+        import pynvml
+    except ImportError:
+        return AbsentGpus()
+    try:
+        pynvml.nvmlInit()
+        return NvmlSource(pynvml)
+    except pynvml.NVMLError:
+        return AbsentGpus()
+
+
+class AllocatorSource:
+    """What torch holds of each GPU's memory: called at step ends, looks at most once a second."""
+
+    def __init__(self, recorder: Recorder, cuda: Any) -> None:
+        self._recorder = recorder
+        self._cuda = cuda
+        self._next_ns = 0
+        self._allocated = recorder.intern(names.GPU_ALLOCATED_BYTES)
+        self._reserved = recorder.intern(names.GPU_RESERVED_BYTES)
+
+    def __call__(self) -> None:
+        now_ns = self._recorder.now_ns()
+        if now_ns < self._next_ns or not self._cuda.is_initialized():
+            return
+        self._next_ns = now_ns + _INTERVAL_NS
+        for device in range(self._cuda.device_count()):
+            reserved = self._cuda.memory_reserved(device)
+            if reserved:  # a device that this process does not use has nothing to say
+                self._recorder.sample(self._reserved, float(reserved), device)
+                allocated = float(self._cuda.memory_allocated(device))
+                self._recorder.sample(self._allocated, allocated, device)

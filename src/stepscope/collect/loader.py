@@ -1,0 +1,85 @@
+"""What the program gets from its DataLoaders → `input.iter` and `input.next` spans, and a mark that
+says how each loader is set up and where its dataset's code lies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from stepscope.collect.chain import Patches, measured, nothing, spanned
+from stepscope.collect.source import source_of_dataset
+from stepscope.model import names
+from stepscope.record.recorder import Recorder
+
+__all__ = ["LoaderCollector", "loader_settings"]
+
+
+class LoaderCollector:
+    """Recorder around `iter(loader)` and `next(iterator)`."""
+
+    name = "loader"
+
+    def __init__(self, first: Callable[[], None] = nothing) -> None:
+        self._first = first
+        self._patches = Patches()
+        self._running = False
+
+    def start(self, recorder: Recorder) -> None:
+        if self._running:
+            return
+        self._running = True
+        import torch
+        from torch.utils.data import dataloader
+
+        compiling = torch.compiler.is_dynamo_compiling
+        record = self._recording_iter(recorder)
+        self._patches.replace(
+            dataloader._BaseDataLoaderIter,
+            "__next__",
+            lambda f: spanned(recorder, names.INPUT_NEXT, f, compiling=compiling, arg=_id),
+        )
+        self._patches.replace(
+            dataloader.DataLoader,
+            "__iter__",
+            lambda f: measured(recorder, names.INPUT_ITER, f, record, compiling=compiling),
+        )
+
+    def stop(self) -> None:
+        self._patches.undo()
+        self._running = False
+
+    def _recording_iter(self, recorder: Recorder) -> Callable[..., None]:
+        input_iter = recorder.intern(names.INPUT_ITER)
+        loader_mark = recorder.intern(names.LOADER)
+
+        def record(began_ns: int, iterator: Any, args: tuple[Any, ...], _: Any) -> None:
+            duration_ns = recorder.now_ns() - began_ns
+            self._first()
+            recorder.complete(input_iter, began_ns, duration_ns, id(iterator))
+            text = json.dumps(loader_settings(args[0]))
+            recorder.mark(loader_mark, id(iterator), recorder.intern(text))
+
+        return record
+
+
+def loader_settings(loader: Any) -> dict[str, Any]:
+    """How a loader is set up; `file`, `line` and `function` say where a sample is made."""
+    context = getattr(loader, "multiprocessing_context", None)
+    start_method = getattr(context, "get_start_method", None)
+    sampler = getattr(loader, "batch_sampler", None)
+    return {
+        "workers": loader.num_workers,
+        "batch_size": loader.batch_size or getattr(sampler, "batch_size", None),
+        "prefetch_factor": loader.prefetch_factor,
+        "persistent_workers": loader.persistent_workers,
+        "pin_memory": loader.pin_memory,
+        "multiprocessing_context": start_method() if start_method else None,
+        "iterable": hasattr(loader.dataset, "__iter__")
+        and not hasattr(loader.dataset, "__getitem__"),
+        **source_of_dataset(loader.dataset),
+    }
+
+
+def _id(iterator: object) -> int:
+    return id(iterator)

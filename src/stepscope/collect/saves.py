@@ -1,0 +1,95 @@
+"""Checkpoints being written → `save` spans, with the bytes that reached a path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from stepscope.collect.chain import Patches, measured
+from stepscope.collect.imports import when_imported
+from stepscope.model import names
+from stepscope.record.recorder import Recorder
+
+__all__ = ["SavesCollector"]
+
+# function → where its path stands, positional and by keyword. A folder of many files has no size.
+_TORCH = {"save": (1, "f")}
+_CHECKPOINT = {"save": (99, ""), "async_save": (99, "")}
+_SAFETENSORS = {"save_file": (1, "filename"), "save_model": (1, "filename")}
+
+
+class SavesCollector:
+    """Recorder around torch.save, torch.distributed.checkpoint and safetensors."""
+
+    name = "saves"
+
+    def __init__(self) -> None:
+        self._patches = Patches()
+        self._running = False
+
+    def start(self, recorder: Recorder) -> None:
+        if self._running:
+            return
+        self._running = True
+        import torch
+
+        self._wrap(recorder, (torch.serialization, torch), _TORCH)
+        when_imported(
+            "torch.distributed.checkpoint", self._later(recorder, _CHECKPOINT), recorder.failed
+        )
+        when_imported("safetensors.torch", self._later(recorder, _SAFETENSORS), recorder.failed)
+
+    def stop(self) -> None:
+        self._patches.undo()
+        self._running = False
+
+    def _later(
+        self, recorder: Recorder, functions: dict[str, tuple[int, str]]
+    ) -> Callable[[ModuleType], None]:
+        def wrap(module: ModuleType) -> None:
+            if self._running:
+                self._wrap(recorder, (module,), functions)
+
+        return wrap
+
+    def _wrap(
+        self, recorder: Recorder, owners: tuple[Any, ...], functions: dict[str, tuple[int, str]]
+    ) -> None:
+        import torch
+
+        for function, (position, keyword) in functions.items():
+            original = getattr(owners[0], function, None)
+            if original is None:
+                continue
+            wrapper = measured(
+                recorder,
+                names.SAVE,
+                original,
+                _recording(recorder, position, keyword),
+                compiling=torch.compiler.is_dynamo_compiling,
+            )
+            for owner in owners:
+                self._patches.put(owner, function, wrapper)
+
+
+def _recording(recorder: Recorder, position: int, keyword: str) -> Callable[..., None]:
+    save = recorder.intern(names.SAVE)
+
+    def record(began_ns: int, _: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        duration_ns = recorder.now_ns() - began_ns
+        path = args[position] if len(args) > position else kwargs.get(keyword)
+        recorder.complete(save, began_ns, duration_ns, _bytes_at(path))
+
+    return record
+
+
+def _bytes_at(path: object) -> int:
+    """Size of the file at a path; 0 for anything else (buffers, folders, what is gone)."""
+    if not isinstance(path, (str, os.PathLike)):
+        return 0
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 - also for odd PathLikes
+    except OSError:
+        return 0

@@ -1,0 +1,127 @@
+"""What the optimizer does → spans, and the count of steps that other events carry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from stepscope.collect.chain import Patches, nothing, spanned
+from stepscope.model import names
+from stepscope.record.recorder import Recorder
+
+__all__ = ["StepsCollector"]
+
+Function = Callable[..., Any]
+
+
+class StepsCollector:
+    """Recorder around optimizer steps, gradient scaling, clipping and zeroing."""
+
+    name = "steps"
+
+    def __init__(
+        self,
+        first: Callable[[], None] = nothing,
+        at_step: Callable[[], None] = nothing,
+    ) -> None:
+        self._first = first
+        self._at_step = at_step
+        self._patches = Patches()
+        self._running = False
+        self._steps = 0
+        self._made: list[Function] = []
+
+    def start(self, recorder: Recorder) -> None:
+        if self._running:
+            return
+        self._running = True
+        import torch
+
+        self._recorder = recorder
+        self._step_number = recorder.intern(names.OPTIMIZER_STEP)
+        self._compiling = torch.compiler.is_dynamo_compiling
+        self._wrap_optimizers(torch.optim.Optimizer)
+        self._wrap_scaler(torch.amp.GradScaler)
+        self._wrap_clipping(torch.nn.utils)
+
+    def stop(self) -> None:
+        if not self._running:
+            return
+        self._running = False
+        self._patches.undo()
+        import torch
+
+        for made in _subclasses(torch.optim.Optimizer):
+            step = vars(made).get("step")
+            if step in self._made:  # classes hooked after start()
+                original = step.__wrapped__
+                original.hooked = True  # what torch had set on ours: it must not hook twice
+                made.step = original
+
+    def _wrap_optimizers(self, optimizer: type) -> None:
+        # torch passes every class's `step` through this when it makes the class's first object.
+        self._patches.replace(
+            optimizer,
+            "profile_hook_step",
+            lambda hook: lambda step: self._step(hook(step)),
+        )
+        for made in _subclasses(optimizer):
+            if getattr(vars(made).get("step"), "hooked", False):
+                self._patches.replace(made, "step", self._step)
+        self._patches.replace(optimizer, "zero_grad", lambda f: self._span(names.OPTIMIZER_ZERO, f))
+
+    def _wrap_scaler(self, scaler: type) -> None:
+        self._patches.replace(scaler, "step", self._step_of_scaler)
+        for method in ("unscale_", "update"):
+            self._patches.replace(scaler, method, lambda f: self._span(names.OPTIMIZER_SCALE, f))
+
+    def _wrap_clipping(self, utils: Any) -> None:
+        for function in ("clip_grad_norm_", "clip_grad_value_"):
+            original = getattr(utils, function)
+            wrapper = self._span(names.OPTIMIZER_CLIP, original)
+            for owner in (utils, utils.clip_grad):
+                self._patches.put(owner, function, wrapper)
+
+    def _span(self, name: str, original: Function) -> Function:
+        return spanned(self._recorder, name, original, compiling=self._compiling)
+
+    def _step(self, original: Function) -> Function:
+        wrapper = self._counted(original, _first_id)
+        self._made.append(wrapper)
+        return wrapper
+
+    def _step_of_scaler(self, original: Function) -> Function:
+        return self._counted(original, _second_id)
+
+    def _counted(self, original: Function, optimizer: Callable[..., int]) -> Function:
+        return spanned(
+            self._recorder,
+            names.OPTIMIZER_STEP,
+            original,
+            compiling=self._compiling,
+            arg=optimizer,
+            first=self._first,
+            done=self._stepped,
+        )
+
+    def _stepped(self, failed: bool) -> None:
+        """Count the outermost ones: a GradScaler and a subclass call another step inside theirs."""
+        if failed or self._recorder.is_open(self._step_number):
+            return
+        self._steps += 1
+        self._recorder.set_step(self._steps)
+        self._at_step()
+
+
+def _first_id(optimizer: object, *_: object, **__: object) -> int:
+    return id(optimizer)
+
+
+def _second_id(scaler: object, optimizer: object = None, *_: object, **__: object) -> int:
+    return id(optimizer)
+
+
+def _subclasses(base: type[Any]) -> Iterator[type[Any]]:
+    for made in base.__subclasses__():
+        yield made
+        yield from _subclasses(made)

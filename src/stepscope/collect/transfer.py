@@ -1,0 +1,99 @@
+"""Tensors moved from one device to another → `transfer` spans.
+
+Only where there is an accelerator: on a machine without one no tensor ever moves, and the many
+`.to(dtype)` calls of a program should not pay for looking.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from stepscope.collect.chain import Patches, spanned
+from stepscope.model import names
+from stepscope.record.recorder import Recorder
+
+__all__ = ["TransferCollector", "accelerator_present"]
+
+# Asking torch would start the accelerator's runtime, after which the program could not fork.
+_DEVICE_FILES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd", "/dev/dri/renderD128")
+
+
+def accelerator_present(torch: Any) -> bool:
+    """Whether this torch could use an accelerator of this machine."""
+    if torch.backends.mps.is_built():
+        return sys.platform == "darwin"
+    built = torch.version.cuda or torch.version.hip or getattr(torch.version, "xpu", None)
+    return bool(built) and any(os.path.exists(path) for path in _DEVICE_FILES)  # noqa: PTH110
+
+
+class TransferCollector:
+    """Recorder around calls that bring a tensor to another device; arg: its bytes."""
+
+    name = "transfer"
+
+    def __init__(self, force: bool = False) -> None:
+        self._force = force
+        self._patches = Patches()
+        self._running = False
+
+    def start(self, recorder: Recorder) -> None:
+        if self._running:
+            return
+        import torch
+
+        if not (self._force or accelerator_present(torch)):
+            return
+        self._running = True
+        for method, target in (("to", _target_of_to), ("cuda", _cuda), ("cpu", _cpu)):
+            wrapper = spanned(
+                recorder,
+                names.TRANSFER,
+                getattr(torch.Tensor, method),
+                compiling=torch.compiler.is_dynamo_compiling,
+                arg=_bytes_moved(torch, target),
+                file=torch._tensor.__file__,
+            )
+            self._patches.put(torch.Tensor, method, wrapper)
+
+    def stop(self) -> None:
+        self._patches.undo()
+        self._running = False
+
+
+def _bytes_moved(torch: Any, target: Callable[..., Any]) -> Callable[..., int | None]:
+    """Bytes that the call will move, or None when the tensor is there already."""
+
+    def bytes_moved(tensor: Any, *args: Any, **kwargs: Any) -> int | None:
+        device = target(torch, *args, **kwargs)
+        if device is None:
+            return None
+        here = tensor.device
+        if device.type == here.type and (device.index is None or device.index == here.index):
+            return None
+        return int(tensor.numel() * tensor.element_size())
+
+    return bytes_moved
+
+
+def _target_of_to(
+    torch: Any, first: Any = None, *_: Any, device: Any = None, other: Any = None, **__: Any
+) -> Any:
+    """`to(device)`, `to(device, dtype)`, `to(other)`, `to(dtype)`: None for the last."""
+    if first is None:
+        first = device if other is None else other
+    if first is None or isinstance(first, torch.dtype):
+        return None
+    if isinstance(first, torch.Tensor):
+        return first.device
+    return torch.device(first)
+
+
+def _cuda(torch: Any, device: Any = None, *_: Any, **__: Any) -> Any:
+    return torch.device("cuda" if device is None else device)
+
+
+def _cpu(torch: Any, *_: Any, **__: Any) -> Any:
+    return torch.device("cpu")

@@ -1,0 +1,47 @@
+"""What a recording process says about itself first (model/process.py)."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+__all__ = ["process_header", "process_rank"]
+
+# Who tells a process its rank: torchrun, Slurm, Open MPI, MPICH and Intel MPI.
+_RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+_WORLD_SIZE = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+
+
+def process_rank(environment: Mapping[str, str]) -> int:
+    """The rank of this process; 0 where there are no ranks."""
+    return _first_number(environment, _RANK, 0)
+
+
+def process_header(environment: Mapping[str, str], argv: Sequence[str], core: str) -> bytes:
+    """The JSON of the HEADER frame."""
+    fields = {
+        "pid": os.getpid(),
+        "parent_pid": os.getppid(),
+        "rank": process_rank(environment),
+        "world_size": _first_number(environment, _WORLD_SIZE, 1),
+        "host": os.uname().nodename,
+        "role": "program",
+        "argv": list(argv),
+        "python": sys.version.split()[0],
+        "core": core,
+        "monotonic_ns": time.monotonic_ns(),
+        "unix_ns": time.time_ns(),
+        "extra": {},
+    }
+    return json.dumps(fields).encode()
+
+
+def _first_number(environment: Mapping[str, str], variables: Sequence[str], default: int) -> int:
+    for name in variables:
+        text = environment.get(name, "")
+        if text.isascii() and text.isdigit():
+            return int(text)
+    return default

@@ -1,0 +1,43 @@
+"""How a Python process below `stepscope run` joins the run: it waits for torch.
+
+This runs at the start of every Python process of the program, helpers and compilers included, so
+it does next to nothing. What records is loaded when the process imports torch.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from stepscope.collect.imports import when_imported
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["join"]
+
+
+def join() -> None:
+    """Record this process from the moment it uses torch, if it belongs to a run."""
+    began_ns = time.perf_counter_ns()
+    run = os.environ.get("STEPSCOPE_RUN")
+    if not run:
+        return
+
+    def start(_: ModuleType) -> None:
+        resumed_ns = time.perf_counter_ns()
+        from stepscope.session.program import Program
+
+        spent_ns = joined_ns - began_ns + time.perf_counter_ns() - resumed_ns
+        Program(run, spent_ns).start()
+
+    when_imported("torch", start, _tell)
+    joined_ns = time.perf_counter_ns()
+
+
+def _tell(where: str, error: BaseException) -> None:
+    if os.environ.get("STEPSCOPE_DEBUG") == "1":
+        import sys
+
+        sys.stderr.write(f"stepscope: {where}: {type(error).__name__}: {error}\n")
