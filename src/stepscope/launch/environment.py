@@ -1,0 +1,31 @@
+"""The environment of the child: how it finds the bootstrap, and what it is told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from stepscope.config import ENV_LEVEL, ENV_PACKAGE, ENV_RUN, ENV_STATUS, Settings
+
+__all__ = ["child_environment"]
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def child_environment(
+    environment: Mapping[str, str], run: Path, status: Path, settings: Settings
+) -> dict[str, str]:
+    """The user's own environment, and on it what makes every Python below join the run."""
+    bootstrap = str(_PACKAGE / "bootstrap")
+    path = environment.get("PYTHONPATH")
+    # An empty PYTHONPATH means nothing, but a trailing separator would mean the current folder.
+    others = [part for part in path.split(os.pathsep) if part != bootstrap] if path else []
+    return {
+        **environment,
+        "PYTHONPATH": os.pathsep.join([bootstrap, *others]),
+        ENV_RUN: str(run),
+        ENV_LEVEL: settings.level.value,
+        ENV_STATUS: str(status),
+        ENV_PACKAGE: str(_PACKAGE.parent),
+    }

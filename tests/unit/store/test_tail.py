@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from stepscope.store.tail import RunTail
+from tests.unit.store.by_hand import NAMES, events, header, names, whole_file
+
+MakeRun = Callable[[dict[str, bytes]], Path]
+FIRST = "rank-00000/41-1.0000.frames"
+SECOND = "rank-00000/41-1.0001.frames"
+
+
+def starts(tail: RunTail) -> list[int]:
+    return [batch.columns["time_ns"][0] for news in tail.read_new() for batch in news.batches]
+
+
+def test_each_batch_is_given_once_over_several_files(make_run: MakeRun) -> None:
+    run = make_run({FIRST: whole_file(batches=2)})
+    tail = RunTail(run)
+    assert starts(tail) == [0, 100]
+    assert starts(tail) == []
+    with (run / FIRST).open("ab") as file:
+        file.write(events([1], 200))
+    (run / SECOND).write_bytes(header() + names(NAMES) + events([2], 300))
+    assert starts(tail) == [200, 300]
+
+
+def test_a_file_counts_as_done_only_when_a_later_one_exists(make_run: MakeRun) -> None:
+    run = make_run({FIRST: whole_file()})
+    tail = RunTail(run)
+    base = run / "rank-00000" / "41-1"
+    assert tail.done_through(base) == -1
+    starts(tail)
+    assert tail.done_through(base) == -1
+    (run / SECOND).write_bytes(whole_file())
+    starts(tail)
+    assert tail.done_through(base) == 0
+
+
+def test_a_done_file_may_be_deleted(make_run: MakeRun) -> None:
+    run = make_run({FIRST: whole_file(), SECOND: whole_file(batches=1)})
+    tail = RunTail(run)
+    assert len(starts(tail)) == 3
+    (run / FIRST).unlink()
+    assert starts(tail) == []
+
+
+def test_news_say_whose_they_are(make_run: MakeRun) -> None:
+    run = make_run(
+        {FIRST: whole_file(), "host/7-1.0000.frames": whole_file(pid=7, role="launcher")}
+    )
+    roles = {(news.process.pid, news.process.role) for news in RunTail(run).read_new()}
+    assert roles == {(41, "program"), (7, "launcher")}
+
+
+def test_a_foreign_file_is_told_once_and_the_others_go_on(make_run: MakeRun) -> None:
+    run = make_run({FIRST: b"something else", "rank-00001/9-1.0000.frames": whole_file()})
+    tail = RunTail(run)
+    assert len(starts(tail)) == 2
+    starts(tail)
+    assert len(tail.problems) == 1
+
+
+def test_files_of_other_names_are_not_ours(make_run: MakeRun) -> None:
+    run = make_run({"rank-00000/notes.txt": b"x", "other/1-1.0000.frames": whole_file()})
+    assert RunTail(run).read_new() == []
+
+
+def test_a_vanished_folder_has_no_news(tmp_path: Path) -> None:
+    assert RunTail(tmp_path / "gone").read_new() == []
