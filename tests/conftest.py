@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
+
+# What `stepscope run` tells the processes below it (docs/architecture.md, "Getting in").
+_RUN_VARIABLES = ("STEPSCOPE_RUN", "STEPSCOPE_LEVEL", "STEPSCOPE_STATUS", "STEPSCOPE_PACKAGE")
 
 
 @pytest.fixture(autouse=True)
 def _no_run_around_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests may themselves run below `stepscope run`: that run is not theirs."""
-    for name in [name for name in os.environ if name.startswith("STEPSCOPE_")]:
-        monkeypatch.delenv(name)
+    for name in _RUN_VARIABLES:
+        monkeypatch.delenv(name, raising=False)

@@ -1,0 +1,279 @@
+"""What does a profiler cost a training run?
+
+A small transformer is trained bare and under each tool, in turns. Before and after every run under
+a tool stands a bare run: the tool is compared with the mean of the two, which cancels a machine
+that grows slower or faster meanwhile. "bare again" goes through the same comparison and shows the
+noise: what lies within it is not a difference.
+
+    python benchmarks/overhead.py --rounds 5 --steps 90
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness import Result, Target, at_most, compile_package, progress, summary, table, turn
+
+PROGRAM = Path(__file__).parent / "programs" / "transformer.py"
+WARMUP_STEPS = 10
+TIMEOUT_S = 90.0  # a run takes some five to ten seconds
+MB = 1e6
+
+BARE = "bare"
+AGAIN = "bare again"
+OURS = "stepscope"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the program, from the outside and as the program saw itself."""
+
+    wall_s: float
+    cpu_s: float  # of the whole process tree
+    step_s: float  # median of the program's own steps
+    first_line_s: float  # from the start of the command to the first line of the program
+    torch_ready_s: float  # and to the line after `import torch`
+    peak_rss_bytes: float  # of the training process alone
+    losses: tuple[float, ...]
+
+
+class UnavailableError(Exception):
+    """The tool could not run here; the text says why."""
+
+
+# How a user would start each: the command for a program and its arguments, in a scratch folder.
+Command = Callable[[list[str], Path], list[str]]
+
+
+def _script(name: str) -> str:
+    return str(Path(sys.executable).with_name(name))
+
+
+def _scalene(program: list[str], folder: Path, *options: str) -> list[str]:
+    out = str(folder / "scalene.json")
+    return [_script("scalene"), "run", *options, "-o", out, program[0], "---", *program[1:]]
+
+
+COMMANDS: dict[str, Command] = {
+    BARE: lambda program, _: [sys.executable, *program],
+    AGAIN: lambda program, _: [sys.executable, *program],
+    OURS: lambda program, folder: [
+        _script("stepscope"),
+        "run",
+        "-o",
+        str(folder / "run"),
+        *program,
+    ],
+    "torch.profiler": lambda program, _: [sys.executable, *program, "--torch-profiler"],
+    "pyinstrument": lambda program, _: [_script("pyinstrument"), *program],
+    "scalene": _scalene,
+    "scalene --cpu-only": lambda program, folder: _scalene(program, folder, "--cpu-only"),
+}
+
+
+def measure(name: str, steps: int) -> Run:
+    """Run the program once under a tool."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        out = folder / "out.json"
+        command = COMMANDS[name]([str(PROGRAM), str(out), "--steps", str(steps)], folder)
+        began, ended, cpu_s, problem = _execute(command, folder)
+        if problem or not out.exists():
+            raise UnavailableError(problem or "the program did not get to its end")
+        return _as_run(json.loads(out.read_text()), began, ended, cpu_s)
+
+
+def _execute(command: list[str], folder: Path) -> tuple[float, float, float, str]:
+    """Start and end (monotonic), CPU seconds of the process tree, and what went wrong, if so."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE_")}
+    log = folder / "stderr"
+    began = time.monotonic()
+    try:
+        with log.open("wb") as stderr:
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                start_new_session=True,
+            )
+    except OSError as error:
+        return began, began, 0.0, f"cannot be started: {error.strerror}"
+    timer = threading.Timer(TIMEOUT_S, os.killpg, (process.pid, signal.SIGKILL))
+    timer.start()
+    _, status, usage = os.wait4(process.pid, 0)
+    ended = time.monotonic()
+    timer.cancel()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    problem = ""
+    if process.returncode == -signal.SIGKILL and ended - began >= TIMEOUT_S:
+        problem = f"hangs: killed after {TIMEOUT_S:.0f} s"
+    elif process.returncode:
+        lines = log.read_text(errors="replace").strip().splitlines() or ["no message"]
+        problem = f"exit code {process.returncode}: {lines[-1]}"
+    return began, ended, usage.ru_utime + usage.ru_stime, problem
+
+
+def _as_run(seen: dict[str, Any], began: float, ended: float, cpu_s: float) -> Run:
+    return Run(
+        wall_s=ended - began,
+        cpu_s=cpu_s,
+        step_s=statistics.median(seen["step_s"][WARMUP_STEPS:] or seen["step_s"]),
+        first_line_s=seen["first_line"] - began,
+        torch_ready_s=seen["torch_ready"] - began,
+        peak_rss_bytes=seen["peak_rss_bytes"],
+        losses=tuple(seen["losses"]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A run under a tool, and what a bare run would have been at that moment."""
+
+    run: Run
+    bare: Run
+
+
+def between(before: Run, after: Run) -> Run:
+    """What a bare run would have been between two bare runs."""
+    numbers = ("wall_s", "cpu_s", "step_s", "first_line_s", "torch_ready_s", "peak_rss_bytes")
+    means = {name: (getattr(before, name) + getattr(after, name)) / 2 for name in numbers}
+    return replace(before, **means)
+
+
+def one_round(
+    number: int, names: Sequence[str], steps: int
+) -> dict[str, Comparison | UnavailableError]:
+    """Every tool once, each between two bare runs."""
+    results: dict[str, Comparison | UnavailableError] = {}
+    before = measure(BARE, steps)
+    for name in turn(names, number):
+        try:
+            run = measure(name, steps)
+        except UnavailableError as reason:
+            progress(f"  {name}: {reason}")
+            results[name] = reason
+            continue
+        after = measure(BARE, steps)
+        results[name] = Comparison(run, between(before, after))
+        progress(
+            f"  {name}: step {run.step_s * 1e3:.2f} ms, bare {results[name].bare.step_s * 1e3:.2f}"
+        )
+        before = after
+    return results
+
+
+def figures_of(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """The figures of one tool over all rounds."""
+
+    def ratio(name: str) -> dict[str, float]:
+        return summary([getattr(c.run, name) / getattr(c.bare, name) for c in comparisons])
+
+    def extra(name: str, unit: float) -> dict[str, float]:
+        return summary([(getattr(c.run, name) - getattr(c.bare, name)) / unit for c in comparisons])
+
+    return {
+        "step_ratio": ratio("step_s"),
+        "cpu_ratio": ratio("cpu_s"),
+        "wall_ratio": ratio("wall_s"),
+        "extra_rss_mb": extra("peak_rss_bytes", MB),
+        "extra_first_line_ms": extra("first_line_s", 1e-3),
+        "extra_start_ms": extra("torch_ready_s", 1e-3),
+        "same_losses": all(c.run.losses == c.bare.losses for c in comparisons),
+    }
+
+
+def targets_of(tools: dict[str, dict[str, Any]]) -> list[Target]:
+    """What we promised, against what was measured."""
+
+    def ours(name: str) -> float | None:
+        return tools[OURS][name]["median"] if OURS in tools else None
+
+    peers = [figures for name, figures in tools.items() if name not in (OURS, AGAIN)]
+    lightest = min((peer["step_ratio"]["median"] for peer in peers), default=None)
+    against = ours("step_ratio") if lightest is not None else None
+    return [
+        at_most("median step, ratio to bare", ours("step_ratio"), 1.01),
+        at_most("median step, against the lightest other tool", against, lightest or 0.0),
+        at_most("whole-run wall, ratio to bare", ours("wall_ratio"), 1.10),
+        at_most("whole-run CPU, ratio to bare", ours("cpu_ratio"), 1.05),
+        at_most("extra RSS of the training process, MB", ours("extra_rss_mb"), 15.0),
+        at_most("extra start-up, ms", ours("extra_start_ms"), 150.0),
+    ]
+
+
+def overview(tools: dict[str, dict[str, Any]], unavailable: dict[str, str]) -> str:
+    def cell(figure: dict[str, float], digits: int) -> str:
+        return f"{figure['median']:.{digits}f} ±{figure['spread']:.{digits}f}"
+
+    header = ("", "step ×", "CPU ×", "wall ×", "RSS + MB", "start + ms", "same losses")
+    rows = [
+        (
+            name,
+            cell(figures["step_ratio"], 3),
+            cell(figures["cpu_ratio"], 3),
+            cell(figures["wall_ratio"], 3),
+            cell(figures["extra_rss_mb"], 1),
+            cell(figures["extra_start_ms"], 0),
+            "yes" if figures["same_losses"] else "NO",
+        )
+        for name, figures in tools.items()
+    ]
+    return "\n".join(
+        [table(header, rows)] + [f"{name}: unavailable, {why}" for name, why in unavailable.items()]
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="What does a profiler cost a training run?")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=90)
+    arguments = parser.parse_args()
+
+    compile_package()
+    measured: dict[str, list[Comparison]] = {name: [] for name in COMMANDS if name != BARE}
+    unavailable: dict[str, str] = {}
+    try:
+        measure(BARE, arguments.steps)  # brings the files into memory
+        for number in range(arguments.rounds):
+            progress(f"round {number + 1} of {arguments.rounds}")
+            names = [name for name in measured if name not in unavailable]
+            for name, result in one_round(number, names, arguments.steps).items():
+                if isinstance(result, Comparison):
+                    measured[name].append(result)
+                else:
+                    unavailable[name] = str(result)
+    except UnavailableError as reason:
+        progress(f"the bare program does not run: {reason}")
+        return 1
+
+    tools = {name: figures_of(found) for name, found in measured.items() if name not in unavailable}
+    bare = [comparison.bare for found in measured.values() for comparison in found]
+    figures = {
+        "bare_step_ms": statistics.median(run.step_s for run in bare) * 1e3,
+        "bare_wall_s": statistics.median(run.wall_s for run in bare),
+        "tools": tools,
+        "unavailable": unavailable,
+    }
+    print(overview(tools, unavailable))
+    print(Result("overhead", figures, targets_of(tools)).line())
+    return 1 if OURS in unavailable else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""How the overhead benchmark pairs its runs and judges them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import overhead
+from overhead import Comparison, Run, UnavailableError, between, figures_of, targets_of
+
+BARE = Run(
+    wall_s=5.0,
+    cpu_s=4.0,
+    step_s=0.020,
+    first_line_s=0.1,
+    torch_ready_s=1.0,
+    peak_rss_bytes=300e6,
+    losses=(3.0, 2.0),
+)
+
+
+def median_figures(**medians: float) -> dict[str, Any]:
+    return {name: {"median": value} for name, value in medians.items()}
+
+
+def test_a_tool_is_compared_with_the_middle_of_the_bare_runs_around_it() -> None:
+    # GIVEN a machine that grows slower meanwhile
+    middle = between(BARE, replace(BARE, step_s=0.030, wall_s=7.0))
+
+    # THEN
+    assert middle.step_s == pytest.approx(0.025)
+    assert middle.wall_s == pytest.approx(6.0)
+
+
+def test_the_figures_are_medians_over_the_rounds() -> None:
+    # GIVEN steps 2, 4 and 50 % longer, 10 MB and 100 ms more
+    slower = replace(BARE, peak_rss_bytes=310e6, torch_ready_s=1.1)
+    rounds = [Comparison(replace(slower, step_s=0.020 * by), BARE) for by in (1.02, 1.04, 1.5)]
+
+    # WHEN
+    figures = figures_of(rounds)
+
+    # THEN
+    assert figures["step_ratio"]["median"] == pytest.approx(1.04)
+    assert figures["extra_rss_mb"]["median"] == pytest.approx(10.0)
+    assert figures["extra_start_ms"]["median"] == pytest.approx(100.0)
+    assert figures["same_losses"]
+
+
+def test_losses_that_differ_are_told() -> None:
+    assert not figures_of([Comparison(replace(BARE, losses=(3.0, 2.1)), BARE)])["same_losses"]
+
+
+def test_ours_must_be_the_lightest_of_the_tools_but_not_of_the_bare_runs() -> None:
+    # GIVEN
+    ours = median_figures(
+        step_ratio=1.005, wall_ratio=1.08, cpu_ratio=1.04, extra_rss_mb=9.0, extra_start_ms=90.0
+    )
+    tools = {
+        "bare again": median_figures(step_ratio=0.99),
+        "stepscope": ours,
+        "pyinstrument": median_figures(step_ratio=1.3),
+        "torch.profiler": median_figures(step_ratio=1.1),
+    }
+
+    # WHEN
+    targets = targets_of(tools)
+
+    # THEN
+    assert [target.ok for target in targets] == [True] * 6
+    assert targets[1].limit == 1.1
+
+
+def test_no_target_holds_when_ours_did_not_run() -> None:
+    assert not any(
+        target.ok for target in targets_of({"pyinstrument": median_figures(step_ratio=1.3)})
+    )
+
+
+def test_a_round_goes_on_without_a_tool_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN
+    def measure(name: str, steps: int) -> Run:
+        if name == "scalene":
+            raise UnavailableError("hangs")
+        return BARE
+
+    monkeypatch.setattr(overhead, "measure", measure)
+
+    # WHEN
+    results = overhead.one_round(0, ["scalene", "pyinstrument"], 10)
+
+    # THEN
+    assert str(results["scalene"]) == "hangs"
+    assert results["pyinstrument"] == Comparison(BARE, BARE)
+
+
+def test_a_command_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
+    *_, problem = overhead._execute([str(tmp_path / "absent")], tmp_path)
+    assert problem == "cannot be started: No such file or directory"
+
+
+def test_a_command_that_fails_gives_its_last_line(tmp_path: Path) -> None:
+    command = ["sh", "-c", "echo first >&2; echo last >&2; exit 3"]
+    *_, problem = overhead._execute(command, tmp_path)
+    assert problem == "exit code 3: last"
