@@ -1,0 +1,369 @@
+"""Event batches of one process → its loop, as they come, in bounded memory."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from operator import itemgetter
+from typing import Any
+
+from stepscope.analyze.loop import Loop, OpenSpan
+from stepscope.analyze.phases import attribute
+from stepscope.analyze.spans import (
+    BACKWARD,
+    DEVICE,
+    FAILED,
+    FORWARD,
+    INPUT_NEXT,
+    NAME_OF_CODE,
+    OPEN,
+    OPTIMIZER,
+    PHASES,
+    SAVE,
+    SpanRow,
+    loop_spans,
+)
+from stepscope.analyze.steps import Boundary, FoundBy, Steps, loop_start, steps_by
+from stepscope.analyze.tally import Settings, Step, Tally
+from stepscope.model import names
+from stepscope.model.event import Batch
+from stepscope.model.phases import Phase
+
+__all__ = ["LoopFold"]
+
+PENDING = 20_000  # spans that may wait for the end of a step
+HELD = 16  # steps that wait for what the device has to say about them
+HELD_FOR_DEVICE = 512
+ITERATORS = 1000  # iterators whose loader is remembered
+_SIGNS = {
+    FORWARD: FoundBy.FORWARD,
+    INPUT_NEXT: FoundBy.LOADER,
+    BACKWARD: FoundBy.BACKWARD,
+    OPTIMIZER: FoundBy.OPTIMIZER,
+}
+_EVALUATION = PHASES.index(Phase.EVALUATION)
+_flags, _track = itemgetter(7), itemgetter(8)
+
+
+class LoopFold:
+    """`update` with every batch of a process, in order; `get` at any time.
+
+    began_ns: when the process began, on the clock of the events; None: with its first event.
+    """
+
+    def __init__(self, rank: int = 0, pid: int = 0, began_ns: int | None = None) -> None:
+        self._rank, self._pid, self._began_ns = rank, pid, began_ns
+        self._last_ns = began_ns or 0
+        self._opened: dict[tuple[int, int, int], int] = {}  # (track, start, code) → lasted so far
+        self._settings: Settings = {}
+        self._device: deque[SpanRow] = deque()
+        self._device_ns = 0
+        self._dropped, self._dropped_at_ns = 0, 0
+        self._trained: set[int] = set()
+        self._tracks: dict[int, list[SpanRow]] = {}  # while the training thread is not known
+        self._restart(FoundBy.NOTHING, 0, [])
+
+    def _restart(self, found_by: FoundBy, track: int, rows: list[SpanRow]) -> None:
+        """Begin to look for steps by this sign, in these spans and those to come."""
+        self._found_by, self._track = found_by, track
+        self._finder: Steps = steps_by(found_by)
+        self._tally = Tally()
+        self._held: deque[Step] = deque()
+        self._start_ns = -1  # of the loop; -1: not known yet
+        self._step_ns, self._step_cpu_ns = -1, -1  # the start of the step that is under way
+        self._pending: list[SpanRow] = []
+        if found_by:
+            self._tracks.clear()
+            self._extend(rows)
+
+    @property
+    def steps(self) -> int:
+        """Steps so far; the newest may be missing."""
+        return len(self._tally.durations_ns) + len(self._held)
+
+    # ---- taking in ----
+
+    def update(self, batch: Batch) -> None:
+        if not batch.count:
+            return
+        rows = loop_spans(batch)
+        self._take_other(batch)
+        if rows:
+            self._last_ns = max(self._last_ns, rows[-1][1])
+            self._take(rows)
+
+    def _take(self, rows: list[SpanRow]) -> None:
+        if self._opened or max(map(_flags, rows)) >= OPEN:
+            rows = self._without_open(rows)
+        if set(map(_track, rows)) != {self._track}:
+            self._take_device([row for row in rows if row[2] >= DEVICE])
+            rows = [row for row in rows if row[2] < DEVICE]
+            if self._found_by is FoundBy.OPTIMIZER:
+                rows = [row for row in rows if row[8] == self._track]
+        if self._found_by is FoundBy.OPTIMIZER:
+            self._extend(rows)
+        else:
+            self._search(rows)
+
+    def _without_open(self, rows: list[SpanRow]) -> list[SpanRow]:
+        closed = []
+        for row in rows:
+            key = (row[8], row[0], row[2])
+            if row[7] & OPEN:
+                self._opened[key] = row[1] - row[0]
+            else:
+                self._opened.pop(key, None)
+                closed.append(row)
+        return closed
+
+    def _take_device(self, rows: list[SpanRow]) -> None:
+        self._device.extend(rows)
+        self._device_ns = max([self._device_ns, *(row[1] for row in rows)])
+
+    def _take_other(self, batch: Batch) -> None:
+        """Marks of loaders, and samples of what was dropped."""
+        wanted = {
+            number: name
+            for number, name in batch.names.items()
+            if name in (names.LOADER, names.OWN_DROPPED, names.PROCESS_EXIT)
+        }
+        if not wanted:
+            return
+        columns = batch.columns
+        for place, number in enumerate(columns["name"].tolist()):
+            if number not in wanted:
+                continue
+            time_ns = columns["time_ns"][place]
+            self._last_ns = max(self._last_ns, time_ns)
+            if wanted[number] == names.LOADER:
+                text = batch.names.get(columns["text"][place], "")
+                self._remember(columns["arg"][place], text)
+            elif wanted[number] == names.OWN_DROPPED:
+                self._count_dropped(int(columns["value"][place]), time_ns)
+
+    def _remember(self, iterator: int, text: str) -> None:
+        self._settings.pop(iterator, None)
+        if len(self._settings) >= ITERATORS:
+            del self._settings[next(iter(self._settings))]
+        self._settings[iterator] = text
+
+    def _count_dropped(self, dropped: int, time_ns: int) -> None:
+        if dropped > self._dropped:
+            self._tally.lossy.append((self._dropped_at_ns, time_ns))
+        self._dropped, self._dropped_at_ns = max(dropped, self._dropped), time_ns
+        self._tally.settle(time_ns)
+
+    # ---- finding the thread and the sign ----
+
+    def _search(self, rows: list[SpanRow]) -> None:
+        """No optimizer step yet: keep the spans of all threads, up to a limit."""
+        for place, row in enumerate(rows):
+            if row[2] == OPTIMIZER and not row[7] & FAILED:
+                for before in rows[:place]:
+                    self._tracks.setdefault(before[8], []).append(before)
+                self._train(row[8], [r for r in rows[place:] if r[8] == row[8]])
+                return
+        if self._found_by:
+            self._extend([row for row in rows if row[8] == self._track])
+            return
+        for row in rows:
+            self._tracks.setdefault(row[8], []).append(row)
+        if sum(map(len, self._tracks.values())) > PENDING:
+            found_by, track = self._best_sign()
+            if found_by:
+                self._restart(found_by, track, self._tracks[track])
+            else:
+                self._tracks.clear()
+
+    def _train(self, track: int, rows: list[SpanRow]) -> None:
+        """The first optimizer step: what led to it is the loop, what was before is start-up."""
+        before = self._tracks.get(track, [])
+        if self._found_by and track == self._track:
+            held = [row for step in self._held for row in step.rows]
+            before = [*held, *self._pending, *before]
+        self._restart(FoundBy.OPTIMIZER, track, [*before, *rows])
+
+    def _best_sign(self) -> tuple[FoundBy, int]:
+        """The strongest sign of steps and the thread that shows most of it."""
+        counts: dict[tuple[FoundBy, int], int] = {}
+        for track, rows in self._tracks.items():
+            for row in rows:
+                sign = _SIGNS.get(row[2])
+                if sign is not None and not row[7] & FAILED:
+                    counts[sign, track] = counts.get((sign, track), 0) + 1
+        strongest = max((sign for sign, _ in counts), default=FoundBy.NOTHING)
+        tracks = {track: n for (sign, track), n in counts.items() if sign is strongest}
+        return strongest, max(tracks, key=tracks.__getitem__, default=0)
+
+    # ---- closing steps ----
+
+    def _extend(self, rows: list[SpanRow]) -> None:
+        trigger = self._finder.trigger
+        pending = self._pending
+        for row in rows:
+            pending.append(row)
+            if row[2] == trigger:
+                boundary = self._finder.feed(pending, self._step_ns)
+                if boundary is not None:
+                    self._close(boundary)
+                    pending = self._pending
+        if len(pending) > PENDING:
+            self._spill()
+
+    def _close(self, boundary: Boundary) -> None:
+        rows = self._pending[: boundary.spans]
+        self._pending = self._pending[boundary.spans :]
+        self._finder.shift(boundary.spans)
+        if self._start_ns < 0:
+            self._start_ns = self._step_ns = loop_start(rows, self._found_by)
+        self._hold(
+            Step(self._step_ns, boundary.end_ns, self._step_cpu_ns, rows, 1, boundary.skipped)
+        )
+        self._step_ns, self._step_cpu_ns = boundary.end_ns, boundary.cpu_ns
+
+    def _hold(self, step: Step) -> None:
+        self._held.append(step)
+        if len(self._held) > HELD:
+            self._release(HELD)
+
+    def _release(self, keep: int) -> None:
+        """Add up the steps that waited long enough for the device."""
+        held = self._held
+        while len(held) > keep:
+            behind = 0 < self._device_ns < held[0].end_ns
+            if behind and len(held) <= HELD_FOR_DEVICE:
+                return
+            step = held.popleft()
+            self._add(self._tally, step)
+            while self._device and self._device[0][1] <= step.end_ns:
+                self._device.popleft()
+
+    def _add(self, tally: Tally, step: Step) -> None:
+        trained = None
+        if self._found_by >= FoundBy.BACKWARD:
+            trained = self._trained
+            for row in step.rows:
+                if row[2] == FORWARD and row[4]:
+                    trained.add(row[3])
+        tally.update(step, trained, self._device, self._settings)
+
+    def _spill(self) -> None:
+        """No step ended for very long (an evaluation of many batches): add up what is there."""
+        boundary = self._finder.last(self._pending, self._step_ns)
+        if boundary is not None:
+            self._close(boundary)
+            self._finder = steps_by(self._found_by)
+        if self._start_ns < 0 or len(self._pending) <= PENDING // 2:
+            del self._pending[: -PENDING // 2]
+            return
+        end_ns = self._end_of_rest(self._pending, self._step_ns)
+        if end_ns == self._step_ns:
+            end_ns = self._pending[-1][1]
+        self._hold(Step(self._step_ns, end_ns, self._step_cpu_ns, self._pending, 0))
+        self._pending = [row for row in self._pending if row[1] > end_ns]
+        self._step_ns, self._step_cpu_ns = end_ns, -1
+
+    # ---- the result ----
+
+    def get(self) -> Loop | None:
+        """The loop so far; None: no step was found."""
+        if not self._found_by:
+            found_by, track = self._best_sign()
+            if not found_by:
+                return None
+            return self._branch(found_by, track).get()
+        tally = self._tally.copy()
+        trained = set(self._trained)
+        start_ns, end_ns = self._finish(tally)
+        self._trained = trained
+        if start_ns < 0:
+            return None
+        tally.settle()
+        return self._loop(tally, start_ns, end_ns)
+
+    def _branch(self, found_by: FoundBy, track: int) -> LoopFold:
+        """Another fold that takes this sign for what it is, though a stronger one may come."""
+        made = LoopFold(self._rank, self._pid, self._began_ns)
+        made.__dict__.update(self.__dict__)
+        made._tracks, made._trained, made._device = {}, set(), deque(self._device)
+        made._restart(found_by, track, self._tracks[track])
+        return made
+
+    def _finish(self, tally: Tally) -> tuple[int, int]:
+        """Add the steps that wait and what is left; gives the start and the end of the loop."""
+        for step in self._held:
+            self._add(tally, step)
+        start_ns, step_ns = self._start_ns, self._step_ns
+        rows, cpu_ns = self._pending, self._step_cpu_ns
+        boundary = self._finder.last(rows, step_ns)
+        if boundary is not None:
+            last_rows, rows = rows[: boundary.spans], rows[boundary.spans :]
+            if start_ns < 0:
+                start_ns = step_ns = loop_start(last_rows, self._found_by)
+            last = Step(step_ns, boundary.end_ns, cpu_ns, last_rows, 1, boundary.skipped)
+            self._add(tally, last)
+            step_ns, cpu_ns = boundary.end_ns, boundary.cpu_ns
+        end_ns = self._end_of_rest(rows, step_ns)
+        if start_ns >= 0 and end_ns > step_ns:
+            self._add(tally, Step(step_ns, end_ns, cpu_ns, rows, 0))
+            return start_ns, end_ns
+        return start_ns, step_ns
+
+    def _end_of_rest(self, rows: list[SpanRow], step_ns: int) -> int:
+        """The end of the last evaluation or save after the last step, else `step_ns`."""
+        ends = [row[1] for row in rows if row[2] == SAVE]
+        last_ns = max((row[1] for row in rows), default=step_ns)
+        if last_ns > step_ns and self._found_by >= FoundBy.BACKWARD:
+            line = attribute(rows, step_ns, last_ns, -1, self._trained)
+            ends += [
+                line.times[place + 1]
+                for place, phase in enumerate(line.phases)
+                if phase == _EVALUATION
+            ]
+        return max(ends, default=step_ns)
+
+    def _loop(self, tally: Tally, start_ns: int, end_ns: int) -> Loop:
+        for text, use in tally.loaders.items():
+            use.settings = _parsed(text)
+        return Loop(
+            rank=self._rank,
+            pid=self._pid,
+            found_by=self._found_by,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            durations_ns=tally.durations_ns,
+            windows=tally.windows,
+            has_cpu=tally.has_cpu,
+            skipped=tally.skipped,
+            micro_batches=tally.micro_batches,
+            startup_ns=max(0, start_ns - self._began_ns) if self._began_ns is not None else 0,
+            tail_ns=max(0, self._last_ns - end_ns),
+            loaders=tuple(sorted(tally.loaders.values(), key=lambda use: -use.wait_ns)),
+            gc=tally.gc,
+            saves=tally.saves,
+            saved_bytes=tally.saved_bytes,
+            transferred_bytes=tally.transferred_bytes,
+            blind_steps=tally.blind_steps,
+            dropped_events=self._dropped,
+            open_span=self._open_span(),
+        )
+
+    def _open_span(self) -> OpenSpan | None:
+        """The outermost span of the training thread that nothing closed."""
+        mine = [
+            (start, lasted, code)
+            for (track, start, code), lasted in self._opened.items()
+            if track == self._track and code in NAME_OF_CODE
+        ]
+        if not mine:
+            return None
+        start, lasted, code = min(mine)
+        return OpenSpan(NAME_OF_CODE[code], start, lasted)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,110 @@
+"""What is known of one process's training loop: the result of the fold (analyze/fold.py)."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from stepscope.analyze.phases import COUNT
+from stepscope.analyze.spans import PHASES
+from stepscope.analyze.steps import FoundBy
+from stepscope.analyze.windows import Windows
+from stepscope.model.phases import Phase
+
+__all__ = ["GcUse", "LoaderUse", "Loop", "OpenSpan", "PhaseTime"]
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTime:
+    """Time of a phase. `cpu_ns`: how much of it the training thread ran; None: not measured."""
+
+    wall_ns: int
+    cpu_ns: int | None
+
+
+@dataclass(slots=True)
+class LoaderUse:
+    """What training waited for one loader (evaluation not included)."""
+
+    settings: Mapping[str, Any]  # of the `loader` mark; empty: not known
+    iterations: int = 0
+    batches: int = 0
+    wait_ns: int = 0  # iter() and next() together
+    iter_ns: int = 0  # iter(): starting workers
+    first_ns: int = 0  # the first next() of each iteration
+
+
+@dataclass(slots=True)
+class GcUse:
+    """Garbage collections of the training thread within the loop."""
+
+    collections: dict[int, int] = field(default_factory=dict)  # generation → how many
+    longest_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSpan:
+    """A span that was never closed: what a killed program was in the middle of."""
+
+    name: str
+    start_ns: int
+    lasted_ns: int
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The loop of one process. Times in ns; the phases add up to the wall clock exactly."""
+
+    rank: int
+    pid: int
+    found_by: FoundBy
+    start_ns: int
+    end_ns: int
+    durations_ns: array[int] = field(repr=False)
+    windows: Windows = field(repr=False)
+    has_cpu: bool
+    skipped: int  # steps whose optimizer a GradScaler left out
+    micro_batches: int
+    startup_ns: int  # from the start of the process to the loop
+    tail_ns: int  # from the end of the loop to the last sign of the process
+    loaders: tuple[LoaderUse, ...]
+    gc: GcUse
+    saves: int
+    saved_bytes: int
+    transferred_bytes: int
+    blind_steps: int  # steps with a backward and no forward span (compiled functions and the like)
+    dropped_events: int
+    open_span: OpenSpan | None
+
+    @property
+    def steps(self) -> int:
+        return len(self.durations_ns)
+
+    @property
+    def wall_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+    @cached_property
+    def phases(self) -> dict[Phase, PhaseTime]:
+        """All phases, in the order of the model; those that did not occur with 0."""
+        return {
+            PHASES[place]: PhaseTime(
+                sum(self.windows.wall_ns(place)),
+                sum(self.windows.cpu_ns(place)) if self.has_cpu else None,
+            )
+            for place in range(COUNT)
+        }
+
+    def share(self, *phases: Phase) -> float:
+        """0.6: six tenths of the loop's wall clock went to these phases."""
+        return sum(self.phases[p].wall_ns for p in phases) / self.wall_ns if self.wall_ns else 0.0
+
+    def longest_steps(self, count: int = 3) -> list[tuple[int, int]]:
+        """(duration in ns, number of the step from 1), the longest first."""
+        import heapq
+
+        numbered = ((duration, step) for step, duration in enumerate(self.durations_ns, 1))
+        return heapq.nlargest(count, numbered)

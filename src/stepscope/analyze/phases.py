@@ -1,0 +1,205 @@
+"""Where the time of one step went: spans → phases, to the nanosecond.
+
+The step is cut wherever a span begins or ends. Each piece belongs to the innermost span around it,
+with the exceptions of docs/architecture.md ("Steps and phases"). The thread's CPU clock was read at
+most cuts; between two readings it is taken to run evenly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from stepscope.analyze.iterations import evaluation_regions, in_order
+from stepscope.analyze.spans import (
+    BACKWARD,
+    EVALUATION,
+    FORWARD,
+    GC,
+    INPUT_ITER,
+    OPTIMIZER,
+    OPTIMIZER_REST,
+    OPTIMIZER_SCALE,
+    PHASE_OF_CODE,
+    PHASES,
+    TRANSFER,
+    SpanRow,
+)
+from stepscope.model.phases import Phase
+
+__all__ = ["COUNT", "StepTime", "Timeline", "attribute", "sum_up"]
+
+COUNT = len(PHASES)
+_FORWARD, _BACKWARD, _OPTIMIZER = (
+    PHASES.index(p) for p in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
+)
+_INPUT, _EVALUATION, _GC = (PHASES.index(p) for p in (Phase.INPUT_WAIT, Phase.EVALUATION, Phase.GC))
+_BETWEEN = PHASES.index(Phase.PYTHON_BETWEEN)
+# Before a backward the loss is computed: the CPU time of such a piece is forward, the rest of it is
+# what the piece would be otherwise.
+_LOSS_BETWEEN, _LOSS_OPTIMIZER = COUNT, COUNT + 1
+_WHOLE = frozenset((_INPUT, _EVALUATION, _GC))  # what is inside belongs to them
+_PASSED_BY = frozenset(
+    (GC, TRANSFER, OPTIMIZER_REST, OPTIMIZER_SCALE)
+)  # may stand before a backward
+
+
+@dataclass(slots=True)
+class Timeline:
+    """A step in pieces: piece i lasts from times[i] to times[i + 1] and belongs to phases[i]."""
+
+    times: list[int]
+    clocks: list[int]  # the thread's CPU clock at each time; -1: not read
+    phases: list[int] = field(default_factory=list)  # places in PHASES, or one of _LOSS_*
+    noted: list[tuple[SpanRow, int]] = field(default_factory=list)  # spans of interest, their phase
+    blind_backward: bool = False  # a backward came, and no forward was seen before it
+
+
+@dataclass(slots=True)
+class StepTime:
+    """Nanoseconds by phase, in the order of PHASES; they add up to the step."""
+
+    wall_ns: list[int]
+    cpu_ns: list[int]  # of the training thread
+    has_cpu: bool  # whether the CPU clock was read at all
+
+
+def attribute(
+    rows: Iterable[SpanRow],
+    start_ns: int,
+    end_ns: int,
+    cpu_ns: int,
+    trained: Collection[int] | None,
+) -> Timeline:
+    """The step from `start_ns` to `end_ns` in pieces.
+
+    rows: the spans of the training thread in it, in the order in which they ended.
+    cpu_ns: the thread's CPU clock at `start_ns`, -1 where it was not read.
+    trained: modules that are trained, so that calling them without gradients is evaluation;
+    None where nothing is trained and no evaluation is told from the rest.
+    """
+    ordered = in_order(rows)
+    if trained is not None and any(row[2] == FORWARD and not row[4] for row in ordered):
+        regions = evaluation_regions(ordered)
+        if regions:
+            ordered += [(a, b, EVALUATION, 0, 0.0, -1, -1, 0, 0) for a, b in regions]
+            ordered.sort(key=_outer_first)
+    return _sweep(ordered, start_ns, end_ns, cpu_ns, trained or ())
+
+
+def _outer_first(row: SpanRow) -> tuple[int, int, bool]:
+    return row[0], -row[1], row[2] != EVALUATION
+
+
+def _sweep(  # noqa: C901 - the one hot loop of the analysis: calls would double its cost
+    ordered: Sequence[SpanRow], start_ns: int, end_ns: int, cpu_ns: int, trained: Collection[int]
+) -> Timeline:
+    line = Timeline([start_ns], [cpu_ns])
+    times, clocks, phases = line.times, line.clocks, line.phases
+    here = start_ns
+    outer: list[tuple[int, int, int, int]] = []  # around: (end, phase, clock there, code)
+    until, phase, clock, code = end_ns, _BETWEEN, -1, 0  # the innermost of them
+    loss_from = 0  # the first piece that can be the computation of a loss
+    seen_forward = False
+    for begin, end, row_code, arg, value, row_cpu, row_cpu_ns, flags, _ in ordered:
+        if begin >= end_ns:
+            break
+        while until <= begin and outer:
+            if until > here:
+                times.append(until)
+                clocks.append(clock)
+                phases.append(phase)
+                here = until
+            if code not in _PASSED_BY:
+                loss_from = len(phases)
+            until, phase, clock, code = outer.pop()
+        if begin < here:
+            if end <= here:
+                continue  # before the step, or beside what stands already
+            begin, row_cpu_at = here, -1
+        else:
+            row_cpu_at = row_cpu
+        if end > until:
+            end = until
+            row_cpu_ns = -1
+        if begin > here:
+            times.append(begin)
+            clocks.append(row_cpu_at)
+            phases.append(phase)
+            here = begin
+        elif clocks[-1] < 0:
+            clocks[-1] = row_cpu_at
+        outer.append((until, phase, clock, code))
+        row_clock = row_cpu + row_cpu_ns if row_cpu >= 0 and row_cpu_ns >= 0 else -1
+        if phase in _WHOLE:
+            row_phase = _GC if row_code == GC else phase
+        elif row_code == FORWARD:
+            seen_forward = True
+            if phase == _BACKWARD:
+                row_phase = _BACKWARD
+            else:
+                row_phase = _EVALUATION if not value and arg in trained else _FORWARD
+        else:
+            row_phase = PHASE_OF_CODE[row_code]
+            if row_code == BACKWARD:
+                _mark_loss(phases, loss_from, inside_optimizer=code == OPTIMIZER)
+                line.blind_backward = line.blind_backward or not seen_forward
+        if row_code >= INPUT_ITER:
+            line.noted.append(
+                ((begin, end, row_code, arg, value, row_cpu, row_cpu_ns, flags, 0), row_phase)
+            )
+        if row_code not in _PASSED_BY:
+            loss_from = len(phases)
+        until, phase, clock, code = end, row_phase, row_clock, row_code
+    outer.append((until, phase, clock, code))
+    for until, phase, clock, _ in reversed(outer):
+        if until > here:
+            times.append(until)
+            clocks.append(clock)
+            phases.append(phase)
+            here = until
+    return line
+
+
+def _mark_loss(phases: list[int], first: int, inside_optimizer: bool) -> None:
+    for place in range(first, len(phases)):
+        if phases[place] == _BETWEEN:
+            phases[place] = _LOSS_BETWEEN
+        elif inside_optimizer and phases[place] == _OPTIMIZER:
+            phases[place] = _LOSS_OPTIMIZER
+
+
+def sum_up(line: Timeline) -> StepTime:
+    """The pieces of a step added up by phase."""
+    times, clocks = line.times, line.clocks
+    wall, cpu = [0] * (COUNT + 2), [0] * (COUNT + 2)
+    has_cpu = _fill_clocks(times, clocks) if -1 in clocks else True
+    before, clock = times[0], clocks[0]
+    for place, phase in enumerate(line.phases, 1):
+        now, then = times[place], clocks[place]
+        if phase < COUNT:
+            wall[phase] += now - before
+            cpu[phase] += then - clock
+        else:
+            computed = min(then - clock, now - before)
+            wall[_FORWARD] += computed
+            cpu[_FORWARD] += then - clock
+            wall[_BETWEEN if phase == _LOSS_BETWEEN else _OPTIMIZER] += now - before - computed
+        before, clock = now, then
+    return StepTime(wall[:COUNT], cpu[:COUNT], has_cpu)
+
+
+def _fill_clocks(times: list[int], clocks: list[int]) -> bool:
+    """Put values for the readings that are missing. False: there is no reading at all."""
+    known = [place for place, clock in enumerate(clocks) if clock >= 0]
+    if not known:
+        clocks[:] = [0] * len(clocks)
+        return False
+    clocks[: known[0]] = [clocks[known[0]]] * known[0]
+    clocks[known[-1] + 1 :] = [clocks[known[-1]]] * (len(clocks) - known[-1] - 1)
+    for a, b in pairwise(known):
+        ran, lasted = clocks[b] - clocks[a], times[b] - times[a]
+        for place in range(a + 1, b):
+            clocks[place] = clocks[a] + ran * (times[place] - times[a]) // max(lasted, 1)
+    return True

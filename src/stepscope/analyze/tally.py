@@ -1,0 +1,157 @@
+"""The running figures of a loop: steps come in with their spans, sums stay."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from stepscope.analyze.device import overlay
+from stepscope.analyze.loop import GcUse, LoaderUse
+from stepscope.analyze.phases import StepTime, Timeline, attribute, sum_up
+from stepscope.analyze.spans import (
+    BACKWARD,
+    FAILED,
+    GC,
+    INPUT_ITER,
+    INPUT_NEXT,
+    PHASES,
+    SAVE,
+    TRANSFER,
+    SpanRow,
+)
+from stepscope.analyze.windows import Windows
+from stepscope.model.phases import Phase
+
+__all__ = ["Settings", "Step", "Tally"]
+
+_INPUT = PHASES.index(Phase.INPUT_WAIT)
+_BETWEEN = PHASES.index(Phase.PYTHON_BETWEEN)
+_UNEXPLAINED = PHASES.index(Phase.UNEXPLAINED)
+_UNSETTLED = 1024
+
+
+class Step(NamedTuple):
+    """A stretch of the loop that ended. 0 steps: what comes after the last one."""
+
+    start_ns: int
+    end_ns: int
+    cpu_ns: int  # the thread's CPU clock at its start; -1: not read
+    rows: Sequence[SpanRow]
+    number_of_steps: int = 1
+    skipped: bool = False
+
+
+# iterator → settings of its loader as the mark's text
+Settings = dict[int, str]
+
+
+class Tally:
+    """Adds up steps. Each is settled when it is known whether events were dropped in it."""
+
+    def __init__(self) -> None:
+        self.durations_ns = array("q")
+        self.windows = Windows()
+        self.has_cpu = False
+        self.skipped = self.micro_batches = self.blind_steps = 0
+        self.saves = self.saved_bytes = self.transferred_bytes = 0
+        self.gc = GcUse()
+        self.loaders: dict[str, LoaderUse] = {}
+        self.lossy: deque[tuple[int, int]] = deque(maxlen=64)  # when events were dropped
+        self._unsettled: list[tuple[int, int, StepTime, int]] = []  # start, end, time, steps
+        self._fresh: set[int] = set()  # iterators of which no batch was asked for yet
+
+    def copy(self) -> Tally:
+        made = Tally()
+        made.__dict__.update(self.__dict__)
+        made.durations_ns = self.durations_ns[:]
+        made.windows = self.windows.copy()
+        made.gc = replace(self.gc, collections=dict(self.gc.collections))
+        made.loaders = {key: replace(use) for key, use in self.loaders.items()}
+        made._unsettled = [(a, b, _copied(time), n) for a, b, time, n in self._unsettled]
+        made._fresh = set(self._fresh)
+        made.lossy = self.lossy.copy()
+        return made
+
+    def update(
+        self,
+        step: Step,
+        trained: Collection[int] | None,
+        device_rows: Iterable[SpanRow],
+        settings: Settings,
+    ) -> None:
+        line = attribute(step.rows, step.start_ns, step.end_ns, step.cpu_ns, trained)
+        if device_rows:
+            line = overlay(line, device_rows)
+        time = sum_up(line)
+        self.has_cpu = self.has_cpu or time.has_cpu
+        if step.number_of_steps:
+            self.durations_ns.append(step.end_ns - step.start_ns)
+            self.skipped += step.skipped
+            self.blind_steps += line.blind_backward
+        self._note(line, step, settings)
+        self._unsettled.append((step.start_ns, step.end_ns, time, step.number_of_steps))
+        if len(self._unsettled) > _UNSETTLED:
+            self.settle()
+
+    def settle(self, until_ns: int | None = None) -> None:
+        """Steps that ended by then (None: all): gaps where events were dropped are unexplained."""
+        later = []
+        for start, end, time, steps in self._unsettled:
+            if until_ns is not None and end > until_ns:
+                later.append((start, end, time, steps))
+                continue
+            if any(start < to_ns and end > from_ns for from_ns, to_ns in self.lossy):
+                for values in (time.wall_ns, time.cpu_ns):
+                    values[_UNEXPLAINED] += values[_BETWEEN]
+                    values[_BETWEEN] = 0
+            if steps:
+                self.windows.update(time, steps)
+            else:
+                self.windows.add_rest(time)
+        self._unsettled = later
+
+    def _note(self, line: Timeline, step: Step, settings: Settings) -> None:
+        batches: dict[int, int] = {}
+        for row, phase in line.noted:
+            code = row[2]
+            if code <= INPUT_NEXT:
+                if phase == _INPUT:
+                    self._note_input(row, settings, batches)
+            elif code == TRANSFER:
+                self.transferred_bytes += row[3]
+            elif code == SAVE:
+                self.saves += 1
+                self.saved_bytes += row[3]
+            elif code == GC:
+                self.gc.collections[row[3]] = self.gc.collections.get(row[3], 0) + 1
+                self.gc.longest_ns = max(self.gc.longest_ns, row[1] - row[0])
+        if step.number_of_steps:
+            self.micro_batches += (
+                max(batches.values()) if batches else sum(row[2] == BACKWARD for row in step.rows)
+            )
+
+    def _note_input(self, row: SpanRow, settings: Settings, batches: dict[int, int]) -> None:
+        iterator, lasted_ns = row[3], row[1] - row[0]
+        text = settings.get(iterator, "")
+        use = self.loaders.get(text)
+        if use is None:
+            use = self.loaders[text] = LoaderUse({})
+        use.wait_ns += lasted_ns
+        if row[2] == INPUT_ITER:
+            use.iterations += 1
+            use.iter_ns += lasted_ns
+            self._fresh.add(iterator)
+            return
+        if iterator in self._fresh:
+            self._fresh.discard(iterator)
+            use.first_ns += lasted_ns
+        if not row[7] & FAILED:
+            use.batches += 1
+            batches[iterator] = batches.get(iterator, 0) + 1
+
+
+def _copied(time: StepTime) -> StepTime:
+    return StepTime(time.wall_ns[:], time.cpu_ns[:], time.has_cpu)
