@@ -6,8 +6,9 @@ error of ours goes to `recorder.failed`. `Patches` remembers what was replaced a
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
-from types import CodeType
 from typing import Any
 
 from stepscope.record.recorder import Recorder
@@ -60,27 +61,29 @@ def nothing() -> None:
     """The first call needs no preparation."""
 
 
-def like(original: Function, wrapper: Any, file: str = "") -> Function:
-    """`wrapper` with the name, signature and place of `original`; `file` where that has no code.
-
-    The place matters: torch._dynamo decides by a frame's file whether it is skipped, inlined or
-    compiled. A wrapper that stands in the file of what it wraps is treated just like it, so the
-    graphs that dynamo finds are the same with and without us.
-    """
+def like(original: Function, wrapper: Any) -> Function:
+    """`wrapper` with the name and signature of `original`, where torch._dynamo passes by."""
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         value = getattr(original, name, None)
         if value is not None:
             setattr(wrapper, name, value)
     wrapper.__dict__.update(getattr(original, "__dict__", {}))
     wrapper.__wrapped__ = original
-    code: CodeType = wrapper.__code__
-    place = getattr(original, "__code__", None)
-    if isinstance(place, CodeType):
-        code = code.replace(co_filename=place.co_filename, co_firstlineno=place.co_firstlineno)
-    elif file:
-        code = code.replace(co_filename=file)
-    wrapper.__code__ = code
+    wrapper.__code__ = wrapper.__code__.replace(co_filename=_place())
     return wrapper  # type: ignore[no-any-return]
+
+
+def _place() -> str:
+    """A file name that makes dynamo find the same graphs with and without us.
+
+    Dynamo decides by a frame's file. Frames of torch's own modules it never compiles by
+    themselves, but inlines where compiled code calls them: as it does with the original of
+    `Module.__call__`. Our files it would take for the user's, and compile the wrappers.
+    """
+    torch_nn = sys.modules.get("torch.nn")
+    if torch_nn is None:
+        return __file__
+    return f"{torch_nn.__path__[0]}{os.sep}modules{os.sep}stepscope{os.sep}chain.py"
 
 
 def spanned(
@@ -92,7 +95,6 @@ def spanned(
     arg: Callable[..., int | None] | None = None,
     first: Callable[[], None] = nothing,
     done: Callable[[bool], None] | None = None,
-    file: str = "",
 ) -> Function:
     """`original` within a span.
 
@@ -130,7 +132,7 @@ def spanned(
             except Exception as error:  # noqa: BLE001
                 failed(name, error)
 
-    return like(original, wrapper, file)
+    return like(original, wrapper)
 
 
 def measured(

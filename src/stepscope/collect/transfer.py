@@ -54,7 +54,6 @@ class TransferCollector:
                 getattr(torch.Tensor, method),
                 compiling=torch.compiler.is_dynamo_compiling,
                 arg=_bytes_moved(torch, target),
-                file=torch._tensor.__file__,
             )
             self._patches.put(torch.Tensor, method, wrapper)
 

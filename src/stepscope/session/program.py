@@ -61,6 +61,7 @@ class Program:
         for collector in self._collectors(at_step):
             self._start(collector, recorder)
         os.register_at_fork(after_in_child=self._after_fork)
+        when_imported("torch._dynamo.trace_rules", _keep_from_compiling, recorder.failed)
         when_imported("multiprocessing.util", self._mind_workers, recorder.failed)
         atexit.register(self._leave)
         self._spent_ns += time.perf_counter_ns() - began_ns
@@ -134,3 +135,8 @@ class Program:
             self._recorder.close()
         except Exception as error:  # noqa: BLE001
             self._recorder.failed("at exit", error)
+
+
+def _keep_from_compiling(trace_rules: Any) -> None:
+    """What our wrappers call is run under the program's torch.compile: dynamo is to leave it be."""
+    trace_rules.add("stepscope")
