@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 __all__ = [
+    "DEFAULTS",
     "ENV_LEVEL",
     "ENV_PACKAGE",
     "ENV_RUN",
@@ -58,9 +59,12 @@ class Settings(NamedTuple):
         return _SYSTEM_INTERVAL_S[self.level]
 
 
+DEFAULTS: Final = Settings()
+
+
 def level_from(environment: Mapping[str, str]) -> Level:
     """The level this process was told to record with; the default where that is unreadable."""
     try:
         return Level(environment.get(ENV_LEVEL, ""))
     except ValueError:
-        return Settings().level
+        return DEFAULTS.level

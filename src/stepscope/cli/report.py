@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import argparse
+from typing import Any
 
-import typer
-
-__all__ = ["report"]
+__all__ = ["add_to"]
 
 
-def report(
-    run: Annotated[str, typer.Argument(help="A run folder, the name of a run, or latest.")] = "latest",
-    json: Annotated[bool, typer.Option("--json", help="summary.json instead of the text.")] = False,
-) -> None:
-    """Show the report of a run again, also of one that was killed."""
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="show the report of a run again",
+        description="Show the report of a run again, also of one that was killed.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        nargs="?",
+        default="latest",
+        help="a run folder, the name of a run, or latest (default)",
+    )
+    parser.add_argument("--json", action="store_true", help="the summary instead of the text")
+    parser.set_defaults(call=_report)
+
+
+def _report(options: argparse.Namespace) -> int:
     from stepscope.session.report import show_report
 
-    show_report(run, json=json)
+    show_report(options.run, json=options.json)
+    return 0

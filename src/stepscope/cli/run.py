@@ -2,45 +2,60 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+from stepscope.config import DEFAULTS, Level, Settings
 
-from stepscope.config import Level, Settings
+__all__ = ["WITH_VALUE", "add_to", "is_option"]
 
-__all__ = ["run"]
+WITH_VALUE = ("-o", "--output", "--name", "--level")
+_OF_PYTHON = ("-m", "-c")  # with these a command begins
+_ABOUT = """Run a command and tell why it is slow. The program's input, output, exit code and
+signals stay its own; stepscope speaks on stderr."""
 
 
-def run(
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="CMD…", help="train.py, -m package, python …, torchrun …, anything."),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="DIR", help="Put the run there (new or empty)."),
-    ] = None,
-    name: Annotated[str, typer.Option(help="Name of the run.", show_default="time and script")] = "",
-    level: Annotated[Level, typer.Option(help="How much to record.")] = Settings().level,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No status line, no report.")] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="The summary as one line of JSON on stderr, at the end.")
-    ] = False,
-) -> int:
-    """Run a command and tell why it is slow.
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "run",
+        help="run a command and tell why it is slow",
+        description=_ABOUT,
+        usage="stepscope run [options] CMD…",
+        epilog="CMD is train.py, -m package, python …, torchrun …, or any other command.",
+        allow_abbrev=False,
+    )
+    output, name, level = WITH_VALUE[:2], WITH_VALUE[2], WITH_VALUE[3]
+    parser.add_argument(*output, metavar="DIR", type=Path, help="put the run there (new or empty)")
+    parser.add_argument(name, default="", help="name of the run (default: time and script)")
+    parser.add_argument(
+        level,
+        choices=[each.value for each in Level],
+        default=DEFAULTS.level.value,
+        help="how much to record (default: %(default)s)",
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="no status line, no report")
+    parser.add_argument(
+        "--json", action="store_true", help="the summary as the last line on stderr, in JSON"
+    )
+    parser.set_defaults(call=_run, command=[])
 
-    The program's input, output, exit code and signals stay its own; stepscope speaks on stderr.
-    """
+
+def is_option(word: str) -> bool:
+    """Whether it belongs to stepscope where it stands in front of the command."""
+    return word.startswith("-") and word not in ("-", "--", *_OF_PYTHON)
+
+
+def _run(options: argparse.Namespace) -> int:
     from stepscope.session.command import RunOptions, profile_command
 
     return profile_command(
         RunOptions(
-            words=tuple(command or ()),
-            output=output,
-            name=name,
-            settings=Settings(level=level),
-            quiet=quiet,
-            json=json,
+            words=tuple(options.command),
+            output=options.output,
+            name=options.name,
+            settings=Settings(level=Level(options.level)),
+            quiet=options.quiet,
+            json=options.json,
         )
     )

@@ -23,6 +23,8 @@ _MIN_ROWS: Final = 4
 class NoStatusLine:
     """Where there is no terminal to write to, or nobody wants it."""
 
+    is_shown = False  # whether it is worth making a text
+
     def show(self, text: str) -> None:
         pass
 
@@ -35,6 +37,8 @@ class NoStatusLine:
 
 class StatusLine(NoStatusLine):
     """Owns the last row from the first `show` until `close`; may be shown again after that."""
+
+    is_shown = True
 
     def __init__(self, file: int) -> None:
         self._file = file

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,6 +85,8 @@ def _make_first(candidates: Any, *, may_exist: bool) -> Path:
 
 
 def _make_temporary(wanted: Path, error: OSError, name: str) -> NewRun:
+    import tempfile
+
     try:
         path = Path(tempfile.mkdtemp(prefix="stepscope-"))
     except OSError as second:

@@ -64,6 +64,11 @@ class RunTail:
         tail = self._tails.get(base)
         return tail.done_through if tail else -1
 
+    @property
+    def has_done_files(self) -> bool:
+        """Some file was left by its writer and given out whole."""
+        return any(tail.done_through >= 0 for tail in self._tails.values())
+
     def _read(self, segment: Segment) -> News | None:
         tail = self._tails.setdefault(segment.base, _ProcessTail())
         if tail.broken:

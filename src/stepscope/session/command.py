@@ -1,0 +1,131 @@
+"""Profiles a command: starts it, follows what it records, and tells at its end.
+
+The program comes first: its exit code, signals and output are its own, whatever happens here.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepscope.config import DEFAULTS, RUNS_FOLDER, Settings
+from stepscope.launch.command import Command, resolve_command
+from stepscope.launch.environment import child_environment
+from stepscope.launch.process import Child, die_as, signals_held, start, stop_self
+from stepscope.launch.status import open_status_line
+from stepscope.session.troubles import Troubles, say
+from stepscope.store.rundir import NewRun, create_run
+
+if TYPE_CHECKING:
+    from stepscope.session.watch import Watch
+
+__all__ = ["RunOptions", "profile_command"]
+
+
+class RunOptions(NamedTuple):
+    """What the user asked for."""
+
+    words: tuple[str, ...]
+    output: Path | None = None
+    name: str = ""
+    settings: Settings = DEFAULTS
+    quiet: bool = False
+    json: bool = False
+
+
+def profile_command(options: RunOptions) -> int:
+    """The exit code of the program; a program that a signal ended ends us by the same one."""
+    command = resolve_command(list(options.words))
+    run = create_run(Path(RUNS_FOLDER), command.label, options.output, options.name)
+    if run.notice:
+        say(run.notice)
+    with signals_held() as mask:
+        status = make_status_folder(run.path)
+        environment = child_environment(os.environ, run.path, status, options.settings)
+        try:
+            child = start(command, environment, mask)
+        except BaseException:
+            _remove(status, run.path)
+            raise
+        _profile(options, command, run, status, child)
+    assert child.status is not None
+    sys.stdout.flush()
+    return die_as(child.status)
+
+
+def _profile(
+    options: RunOptions, command: Command, run: NewRun, status: Path, child: Child
+) -> None:
+    troubles = Troubles()
+    watch = None
+    with troubles.guard("watching the program"):
+        from stepscope.session.watch import Watch
+
+        watch = Watch(run, command, options.settings, status, troubles)
+        watch.start(child.pid)
+    gc.freeze()  # what stands now stays: no need to look through it again and again
+    gc.enable()
+    exit_code = _accompany(child, watch, options)
+    gc.disable()
+    summary = None
+    if watch is not None:
+        with troubles.guard("the report"):
+            summary = watch.finish(exit_code)
+    if summary is not None:
+        with troubles.guard("showing the report"):
+            _show(summary, options, run)
+    for line in troubles.lines:
+        say(line)
+
+
+def _accompany(child: Child, watch: Watch | None, options: RunOptions) -> int:
+    """Until the program ends: pass signals on, and look once in a while at what was recorded."""
+    line = open_status_line(2, os.environ, wanted=not options.quiet)
+    interval_s = options.settings.poll_interval_s
+    next_look = time.monotonic() + interval_s
+    try:
+        while child.status is None:
+            number = child.wait(next_look - time.monotonic())
+            if number == signal.SIGWINCH:
+                line.resize()
+            elif number == signal.SIGTSTP:
+                line.close()
+                stop_self()
+            if watch is not None and time.monotonic() >= next_look:
+                next_look = time.monotonic() + interval_s
+                watch.look()
+                if line.is_shown:
+                    line.show(watch.status())
+    finally:
+        line.close()
+    return child.status
+
+
+def _show(summary: dict[str, Any], options: RunOptions, run: NewRun) -> None:
+    pass
+
+
+def make_status_folder(run: Path) -> Path:
+    """Outside the run folder and in memory where possible: it must work when the disk does not."""
+    shared = Path("/dev/shm")
+    for parent in (shared, Path(os.environ.get("TMPDIR") or "/tmp"), run):
+        folder = parent / f"stepscope-{os.getpid()}-{time.time_ns()}"
+        try:
+            folder.mkdir(mode=0o700)
+        except OSError:
+            continue
+        return folder
+    return run
+
+
+def _remove(*folders: Path) -> None:
+    """Folders that hold nothing of worth."""
+    from shutil import rmtree
+
+    for folder in folders:
+        rmtree(folder, ignore_errors=True)

@@ -1,0 +1,55 @@
+"""What meta.json says about a run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from stepscope import __version__
+from stepscope.config import Settings
+from stepscope.launch.command import Command
+
+__all__ = ["describe_end", "describe_start"]
+
+
+def describe_start(name: str, command: Command, settings: Settings, status: Path) -> dict[str, Any]:
+    """Known when the program starts. Without an end it is a run that goes on or was killed."""
+    system = os.uname()
+    return {
+        "name": name,
+        "stepscope": __version__,
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "host": {
+            "name": system.nodename,
+            "system": f"{system.sysname} {system.release}",
+            "machine": system.machine,
+            "cpus": len(os.sched_getaffinity(0)),
+        },
+        "command": list(command.argv),
+        "cwd": str(Path.cwd()),
+        "settings": {"level": settings.level.value},
+        "clock": {"monotonic_ns": time.monotonic_ns(), "unix_ns": time.time_ns()},
+        "started_unix": time.time(),
+        "ended_unix": None,
+        "exit_code": None,
+        "launcher_pid": os.getpid(),
+        "status_folder": str(status),
+    }
+
+
+def describe_end(
+    exit_code: int | None, git: dict[str, Any], losses: dict[str, Any]
+) -> dict[str, Any]:
+    """`exit_code` -n: ended by signal n."""
+    return {
+        "ended_unix": time.time(),
+        "exit_code": exit_code,
+        "git": git,
+        "losses": losses,
+        "status_folder": None,
+    }

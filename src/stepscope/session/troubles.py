@@ -1,0 +1,51 @@
+"""What goes wrong inside stepscope while a program runs: counted and told, never raised."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+__all__ = ["Troubles", "say"]
+
+
+class Troubles:
+    """The border with the user's program: what is done within `guard` cannot stop it."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def guard(self, what: str) -> _Guard:
+        return _Guard(self, what)
+
+    def add(self, line: str) -> None:
+        if line not in self.lines:
+            self.lines.append(line)
+
+
+class _Guard:
+    def __init__(self, troubles: Troubles, what: str) -> None:
+        self._troubles = troubles
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        text = " ".join(str(error).split())
+        self._troubles.add(f"{self._what} failed: {type(error).__name__}: {text}".rstrip(": "))
+        return True
+
+
+def say(line: str) -> None:
+    """One line on stderr; a stderr that is closed is no reason to fail."""
+    try:
+        print(f"stepscope: {line}", file=sys.stderr, flush=True)  # noqa: T201
+    except (OSError, ValueError):
+        pass

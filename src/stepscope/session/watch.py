@@ -1,0 +1,140 @@
+"""The launcher's side of a run: what is recorded is read, folded and converted as it arrives."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope.config import RUNS_FOLDER, Settings
+from stepscope.launch.command import Command
+from stepscope.launch.git import GitProbe
+from stepscope.session.analysis import RunFold
+from stepscope.session.hostside import HostSide
+from stepscope.session.live import LiveText
+from stepscope.session.losses import count_lost
+from stepscope.session.meta import describe_end, describe_start
+from stepscope.session.troubles import Troubles
+from stepscope.store.index import add_run
+from stepscope.store.layout import frames_number
+from stepscope.store.rundir import NewRun, write_meta
+from stepscope.store.status import read_status_pages
+from stepscope.store.summary import write_summary
+from stepscope.store.tail import RunTail
+
+if TYPE_CHECKING:
+    from stepscope.store.convert import Converter
+
+__all__ = ["Watch"]
+
+
+class Watch:
+    """Made right after the program was started; `look` once a second, `finish` when it has ended.
+
+    Nothing here raises: what goes wrong is added to the troubles, and the rest goes on.
+    """
+
+    def __init__(
+        self,
+        run: NewRun,
+        command: Command,
+        settings: Settings,
+        status_folder: Path,
+        troubles: Troubles,
+    ) -> None:
+        self._run = run
+        self._status_folder = status_folder
+        self._troubles = troubles
+        self._tail = RunTail(run.path)
+        self._fold = RunFold()
+        self._live = LiveText()
+        self._host = HostSide(run.path, settings, troubles)
+        self._converter: Converter | None = None
+        self._meta = describe_start(run.name, command, settings, status_folder)
+        self._git = GitProbe(Path.cwd(), status_folder / "git")
+
+    def start(self, pid: int) -> None:
+        """The program is process `pid`."""
+        self._host.start(pid)
+        with self._troubles.guard("writing meta.json"):
+            write_meta(self._run.path, self._meta)
+
+    def look(self) -> None:
+        """Takes in what is new."""
+        with self._troubles.guard("reading what was recorded"):
+            for news in self._tail.read_new():
+                self._fold.update(news.process, news.batches)
+        if self._tail.has_done_files:
+            self._convert(lambda base, path: frames_number(path) <= self._tail.done_through(base))
+
+    def status(self) -> str:
+        """The text of the live status line."""
+        with self._troubles.guard("the status line"):
+            return self._live.text(self._fold.loops, read_status_pages(self._status_folder))
+        return ""
+
+    def finish(self, exit_code: int) -> dict[str, Any] | None:
+        """Everything into its place; None: there is no summary, and the troubles say why."""
+        self.look()
+        pages = read_status_pages(self._status_folder)
+        running = {page.pid for page in pages if _is_alive(page.pid)}
+        self._convert(lambda base, path: _pid(base) not in {os.getpid(), *running})
+        lost = count_lost(pages, self._host.stop())
+        self.look()
+        self._convert(lambda base, path: _pid(base) not in running)
+        self._close_converter()
+        for line in (*self._tail.problems, *lost.lines()):
+            self._troubles.add(line)
+        self._meta |= describe_end(exit_code, self._git.result(), lost.as_json())
+        summary = self._write_results()
+        shutil.rmtree(self._status_folder, ignore_errors=True)
+        return summary
+
+    def _convert(self, may_take: Callable[[Path, Path], bool]) -> None:
+        with self._troubles.guard("converting to Arrow"):
+            if self._converter is None:
+                # Not before it is needed: a run that is over soon spends its time elsewhere.
+                from stepscope.store.light import import_pyarrow_lightly
+
+                import_pyarrow_lightly()
+                from stepscope.store.convert import Converter
+
+                self._converter = Converter(self._run.path)
+            self._converter.convert(may_take)
+
+    def _close_converter(self) -> None:
+        if self._converter is not None:
+            self._converter.close()
+            for line in self._converter.problems:
+                self._troubles.add(line)
+
+    def _write_results(self) -> dict[str, Any] | None:
+        run, guard = self._run.path, self._troubles.guard
+        summary = None
+        with guard("the analysis"):
+            summary = self._fold.summary(run, self._meta)
+        with guard("writing the results"):
+            if summary is not None:
+                write_summary(run, summary)
+            write_meta(run, self._meta)
+            add_run(Path(RUNS_FOLDER), run)
+        return summary
+
+
+def _pid(base: Path) -> int:
+    """Of the process whose files begin with `base`."""
+    number = base.name.partition("-")[0]
+    return int(number) if number.isdigit() else -1
+
+
+def _is_alive(pid: int) -> bool:
+    """It may still be writing: what it writes to must not be taken away."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
