@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard setup.py native/*.c native/*
 
 demo: install
 	@echo 'stepscope run examples/slow_input.py'
-	@$(BIN)/stepscope run --name demo examples/slow_input.py
+	@$(BIN)/stepscope run examples/slow_input.py
 
 test: install
 	$(BIN)/python -m pytest

@@ -170,10 +170,9 @@ def one_round(
             results[name] = reason
             continue
         after = measure(BARE, steps)
-        results[name] = Comparison(run, between(before, after))
-        progress(
-            f"  {name}: step {run.step_s * 1e3:.2f} ms, bare {results[name].bare.step_s * 1e3:.2f}"
-        )
+        bare = between(before, after)
+        results[name] = Comparison(run, bare)
+        progress(f"  {name}: step {run.step_s * 1e3:.2f} ms, bare {bare.step_s * 1e3:.2f} ms")
         before = after
     return results
 
@@ -243,10 +242,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What does a profiler cost a training run?")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=90)
+    tools = [name for name in COMMANDS if name != BARE]
+    parser.add_argument("--only", nargs="+", default=tools, choices=tools, metavar="TOOL")
     arguments = parser.parse_args()
 
     compile_package()
-    measured: dict[str, list[Comparison]] = {name: [] for name in COMMANDS if name != BARE}
+    measured: dict[str, list[Comparison]] = {name: [] for name in arguments.only}
     unavailable: dict[str, str] = {}
     try:
         measure(BARE, arguments.steps)  # brings the files into memory

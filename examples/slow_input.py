@@ -126,7 +126,7 @@ def train(samples: list[tuple[Path, int]]) -> None:
     model = Net()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for epoch in range(args.epochs):
-        correct = 0
+        correct, total_loss = 0, 0.0
         for images, labels in loader:
             logits = model(images)
             loss = F.cross_entropy(logits, labels)
@@ -134,8 +134,9 @@ def train(samples: list[tuple[Path, int]]) -> None:
             loss.backward()
             optimizer.step()
             correct += int((logits.argmax(dim=1) == labels).sum())
-        accuracy = correct / len(samples)
-        print(f"epoch {epoch}: last loss {loss.item():.3f}, accuracy {accuracy:.1%}", flush=True)
+            total_loss += loss.item() * len(labels)
+        count = len(samples)
+        print(f"epoch {epoch}: loss {total_loss / count:.3f}, accuracy {correct / count:.0%}")
 
 
 if __name__ == "__main__":

@@ -241,10 +241,11 @@ class LoopFold:
     def _add(self, tally: Tally, step: Step) -> None:
         trained = None
         if self._found_by >= FoundBy.BACKWARD:
-            trained = self._trained
-            for row in step.rows:
-                if row[2] == FORWARD and row[4]:
-                    trained.add(row[3])
+            for row in [row for row in step.rows if row[2] == FORWARD]:
+                if row[4]:
+                    self._trained.add(row[3])
+                else:  # only then can there be evaluation in it
+                    trained = self._trained
         tally.update(step, trained, self._device, self._settings)
 
     def _spill(self) -> None:

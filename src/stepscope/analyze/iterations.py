@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 
 from stepscope.analyze.spans import (
     BACKWARD,
@@ -34,16 +35,15 @@ class Iteration:
         return self.evaluated > 0 and not self.graded
 
 
+_start = itemgetter(0)
+
+
 def in_order(rows: Iterable[SpanRow]) -> list[SpanRow]:
     """Spans by their start, each before those inside it. Given: the order in which they ended."""
     ordered = list(rows)
     ordered.reverse()  # a parent ended last: reversed and sorted stably it stands first
     ordered.sort(key=_start)
     return ordered
-
-
-def _start(row: SpanRow) -> int:
-    return row[0]
 
 
 def evaluation_regions(ordered: Iterable[SpanRow]) -> list[tuple[int, int]]:

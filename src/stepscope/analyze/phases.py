@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from stepscope.analyze.iterations import evaluation_regions, in_order
 from stepscope.analyze.spans import (
@@ -77,14 +76,13 @@ def attribute(
     rows: the spans of the training thread in it, in the order in which they ended.
     cpu_ns: the thread's CPU clock at `start_ns`, -1 where it was not read.
     trained: modules that are trained, so that calling them without gradients is evaluation;
-    None where nothing is trained and no evaluation is told from the rest.
+    None where no evaluation is to be told from the rest.
     """
     ordered = in_order(rows)
-    if trained is not None and any(row[2] == FORWARD and not row[4] for row in ordered):
-        regions = evaluation_regions(ordered)
-        if regions:
-            ordered += [(a, b, EVALUATION, 0, 0.0, -1, -1, 0, 0) for a, b in regions]
-            ordered.sort(key=_outer_first)
+    regions = evaluation_regions(ordered) if trained is not None else None
+    if regions:
+        ordered += [(a, b, EVALUATION, 0, 0.0, -1, -1, 0, 0) for a, b in regions]
+        ordered.sort(key=_outer_first)
     return _sweep(ordered, start_ns, end_ns, cpu_ns, trained or ())
 
 
@@ -173,11 +171,20 @@ def _mark_loss(phases: list[int], first: int, inside_optimizer: bool) -> None:
 def sum_up(line: Timeline) -> StepTime:
     """The pieces of a step added up by phase."""
     times, clocks = line.times, line.clocks
-    wall, cpu = [0] * (COUNT + 2), [0] * (COUNT + 2)
-    has_cpu = _fill_clocks(times, clocks) if -1 in clocks else True
+    wall, cpu = [0] * COUNT, [0] * COUNT
     before, clock = times[0], clocks[0]
+    if clock < 0:
+        clock = max(0, _next_reading(clocks, 0)[1])
+    has_cpu = False
     for place, phase in enumerate(line.phases, 1):
         now, then = times[place], clocks[place]
+        if then < 0:  # not read here: between two readings the clock is taken to run evenly
+            at, reading = _next_reading(clocks, place)
+            then = clock
+            if at:
+                then += (reading - clock) * (now - before) // (times[at] - before)
+        else:
+            has_cpu = True
         if phase < COUNT:
             wall[phase] += now - before
             cpu[phase] += then - clock
@@ -187,19 +194,12 @@ def sum_up(line: Timeline) -> StepTime:
             cpu[_FORWARD] += then - clock
             wall[_BETWEEN if phase == _LOSS_BETWEEN else _OPTIMIZER] += now - before - computed
         before, clock = now, then
-    return StepTime(wall[:COUNT], cpu[:COUNT], has_cpu)
+    return StepTime(wall, cpu, has_cpu)
 
 
-def _fill_clocks(times: list[int], clocks: list[int]) -> bool:
-    """Put values for the readings that are missing. False: there is no reading at all."""
-    known = [place for place, clock in enumerate(clocks) if clock >= 0]
-    if not known:
-        clocks[:] = [0] * len(clocks)
-        return False
-    clocks[: known[0]] = [clocks[known[0]]] * known[0]
-    clocks[known[-1] + 1 :] = [clocks[known[-1]]] * (len(clocks) - known[-1] - 1)
-    for a, b in pairwise(known):
-        ran, lasted = clocks[b] - clocks[a], times[b] - times[a]
-        for place in range(a + 1, b):
-            clocks[place] = clocks[a] + ran * (times[place] - times[a]) // max(lasted, 1)
-    return True
+def _next_reading(clocks: list[int], place: int) -> tuple[int, int]:
+    """(where, value) of the first reading behind a place; (0, -1): there is none."""
+    for at in range(place + 1, len(clocks)):
+        if clocks[at] >= 0:
+            return at, clocks[at]
+    return 0, -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from stepscope.analyze.iterations import in_order, iterations
@@ -21,6 +22,9 @@ from stepscope.analyze.spans import (
 )
 
 __all__ = ["Boundary", "FoundBy", "Steps", "loop_start", "steps_by"]
+
+
+_start, _code = itemgetter(0), itemgetter(2)
 
 
 class FoundBy(enum.IntEnum):
@@ -96,9 +100,11 @@ class _EndedSteps:
             return None
         ending, at, _ = self._round[-1]
         inner_start = ending[0]
-        for place in range(at + 1, len(rows)):  # an optimizer inside a backward ends with it
-            if start_ns <= rows[place][0] <= inner_start:
-                ending, at = rows[place], place
+        after = rows[at + 1 :]
+        if after and min(map(_start, after)) <= inner_start:
+            for place, row in enumerate(after, at + 1):
+                if start_ns <= row[0] <= inner_start:  # it is inside a backward: ends with it
+                    ending, at = row, place
         cpu_ns = ending[5] + ending[6] if ending[5] >= 0 and ending[6] >= 0 else -1
         return Boundary(ending[1], cpu_ns, at + 1, self._skipped(rows))
 
@@ -115,7 +121,7 @@ class _EndedSteps:
         """A GradScaler ran and no optimizer's step was called inside its own."""
         if self.trigger != OPTIMIZER or any(inside for _, _, inside in self._round):
             return False
-        self._scaler = self._scaler or any(row[2] == OPTIMIZER_SCALE for row in rows)
+        self._scaler = self._scaler or OPTIMIZER_SCALE in map(_code, rows)
         return self._scaler
 
 

@@ -103,7 +103,7 @@ class Tally:
             if until_ns is not None and end > until_ns:
                 later.append((start, end, time, steps))
                 continue
-            if any(start < to_ns and end > from_ns for from_ns, to_ns in self.lossy):
+            if self.lossy and any(start < to_ns and end > from_ns for from_ns, to_ns in self.lossy):
                 for values in (time.wall_ns, time.cpu_ns):
                     values[_UNEXPLAINED] += values[_BETWEEN]
                     values[_BETWEEN] = 0

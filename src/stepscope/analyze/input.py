@@ -1,0 +1,173 @@
+"""Findings about the input: did the loop wait for data, and what for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from stepscope.analyze.judge import confidence, separation, severity
+from stepscope.analyze.loop import LoaderUse
+from stepscope.analyze.whole import Whole
+from stepscope.analyze.words import bytes_text, duration, percent, plural
+from stepscope.model.finding import Finding, Location
+from stepscope.model.phases import Phase
+
+__all__ = ["input_findings"]
+
+
+def input_findings(whole: Whole) -> Iterator[Finding]:
+    """Waiting for data as one finding, and the start of workers as another where it dominates."""
+    waited_ns = whole.wall(Phase.INPUT_WAIT)
+    if not waited_ns:
+        return
+    startup_ns = sum(_startup_ns(whole, use) for loop in whole.loops for use in loop.loaders)
+    if startup_ns > waited_ns / 2:
+        yield _worker_startup(whole, startup_ns)
+        waited_ns -= startup_ns
+    yield _waiting(whole, waited_ns / whole.wall_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """busy: share of the time in which making batches kept a CPU busy or wanted one."""
+
+    busy: float | None
+    evidence: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+
+
+def _waiting(whole: Whole, share: float) -> Finding:
+    loader = whole.loader
+    workers = _workers(loader)
+    cause = _by_workers(whole, workers) if workers else _in_this_process(whole, workers)
+    is_cpu = cause.busy is None or cause.busy >= 0.5
+    kind = "input-cpu" if is_cpu else "input-io"
+    what = "computing the next batch" if is_cpu else "data that was still on its way"
+    return Finding(
+        kind=kind,
+        title=f"input-bound: training waits for {what} {percent(share)} of the time",
+        share=share,
+        severity=severity(kind, share),
+        confidence=confidence(whole, Phase.INPUT_WAIT, separated=separation(cause.busy)),
+        evidence=cause.evidence,
+        missing=cause.missing,
+        location=_location(loader),
+        measures=_measures(whole, workers, cause.busy),
+    )
+
+
+def _wait_sentence(whole: Whole) -> str:
+    waited = duration(whole.share(Phase.INPUT_WAIT) * whole.step_ns)
+    return f"The training thread waited {waited} of every {duration(whole.step_ns)} step for data"
+
+
+def _in_this_process(whole: Whole, workers: int | None) -> _Cause:
+    """The training thread makes the batches itself: its own CPU clock tells."""
+    busy = whole.cpu_share(Phase.INPUT_WAIT)
+    how = " (num_workers=0)" if workers == 0 else ""
+    missing = [] if workers is not None else ["The settings of the loader were not seen."]
+    if busy is None:
+        missing.append("The CPU clock of the thread was not read: computing or waiting is a guess.")
+        return _Cause(None, (f"{_wait_sentence(whole)}{how}.",), tuple(missing))
+    if busy >= 0.5:
+        first = (
+            f"{_wait_sentence(whole)}; {percent(busy)} of that it computed in this process{how}."
+        )
+        return _Cause(busy, (first,), tuple(missing))
+    first = f"{_wait_sentence(whole)}; {percent(1 - busy)} of that it was blocked{how}."
+    evidence, unknown = _reading(whole, children=False)
+    return _Cause(busy, (first, *evidence), (*missing, *unknown))
+
+
+def _by_workers(whole: Whole, workers: int) -> _Cause:
+    """Worker processes make the batches: do they keep their CPUs busy, or wait themselves?"""
+    first = f"{_wait_sentence(whole)} from {plural(workers, 'worker')}."
+    children = whole.resources.children
+    if children.cpu_cores is None:
+        unknown = "The CPU time of the workers was not measured: computing or waiting is a guess."
+        return _Cause(None, (first,), (unknown,))
+    all_workers = workers * len(whole.loops)
+    busy = min(1.0, children.cpu_cores / all_workers)
+    delayed = min(1.0 - busy, (children.run_delay_cores or 0.0) / all_workers)
+    second = f"A worker computed {percent(busy)} of the time"
+    if delayed >= 0.05:
+        second += f" and was ready but without a CPU for another {percent(delayed)}"
+    evidence, unknown = (_reading(whole, children=True)) if busy + delayed < 0.5 else ((), ())
+    return _Cause(busy + delayed, (first, f"{second}.", *evidence), unknown)
+
+
+def _reading(whole: Whole, children: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What is known of the waiting: (evidence, missing)."""
+    use = whole.resources.children if children else whole.resources.program
+    who = "The workers" if children else "The process"
+    read = use.read_bytes_per_s
+    if read is None:
+        return (), ("What it waited for was not measured: disk, network or another process.",)
+    if read >= 1e5:
+        return (f"{who} read {bytes_text(read)}/s from the disk.",), ()
+    evidence = f"{who} read next to nothing from the disk ({bytes_text(read)}/s)."
+    return (evidence,), ("Whether it waited for a network, a lock or a sleep was not measured.",)
+
+
+def _startup_ns(whole: Whole, use: LoaderUse) -> float:
+    """Time in which workers were started: iter(), and what the first batch took beyond another one."""
+    workers = _workers(use)
+    if not workers or not use.batches:
+        return 0.0
+    a_batch_ns = workers * whole.wall_ns / use.batches / len(whole.loops)  # at most, of one worker
+    return use.iter_ns + max(0.0, use.first_ns - use.iterations * a_batch_ns)
+
+
+def _worker_startup(whole: Whole, startup_ns: float) -> Finding:
+    uses = [use for loop in whole.loops for use in loop.loaders if _workers(use)]
+    iterations = sum(use.iterations for use in uses)
+    share = startup_ns / whole.wall_ns
+    kind = "input-worker-startup"
+    measures = _measures(whole, _workers(whole.loader), None) | {"iterations": float(iterations)}
+    return Finding(
+        kind=kind,
+        title=f"input-bound: starting loader workers takes {percent(share)} of the time",
+        share=share,
+        severity=severity(kind, share),
+        confidence=confidence(
+            whole,
+            Phase.INPUT_WAIT,
+            separated=separation(startup_ns / whole.wall(Phase.INPUT_WAIT)),
+        ),
+        evidence=(
+            f"Workers were started {plural(iterations, 'time')},"
+            f" {duration(startup_ns / max(1, iterations))} each time: before the first batch came.",
+        ),
+        location=_location(whole.loader),
+        measures=measures,
+    )
+
+
+def _workers(use: LoaderUse | None) -> int | None:
+    workers = use.settings.get("workers") if use is not None else None
+    return workers if isinstance(workers, int) else None
+
+
+def _location(use: LoaderUse | None) -> Location:
+    if use is None:
+        return Location()
+    settings = use.settings
+    return Location(settings.get("file"), settings.get("line"), settings.get("function"))
+
+
+def _measures(whole: Whole, workers: int | None, busy: float | None) -> dict[str, float]:
+    """What the catalogue needs to say what other settings would give."""
+    resources = whole.resources
+    found = {
+        "step_ms": whole.step_ns / 1e6,
+        "input_ms": whole.share(Phase.INPUT_WAIT) * whole.step_ns / 1e6,
+        "batches_per_step": whole.batches / whole.steps if whole.steps else 0.0,
+        "ranks": float(len(whole.loops)),
+        "workers": workers,
+        "busy_share": busy,
+        "cpu_count": resources.cpu_count,
+        "program_cpu_cores": resources.program.cpu_cores,
+        "children_cpu_cores": resources.children.cpu_cores,
+        "children_run_delay_cores": resources.children.run_delay_cores,
+    }
+    return {name: float(value) for name, value in found.items() if value is not None}

@@ -1,0 +1,35 @@
+"""How bad and how sure: figures that every finding is given by the same rules."""
+
+from __future__ import annotations
+
+from stepscope.analyze.whole import Whole
+from stepscope.model.kinds import KINDS
+from stepscope.model.phases import Phase
+
+__all__ = ["confidence", "separation", "severity"]
+
+
+def severity(kind: str, share: float) -> float:
+    """0 to 1: straight lines through 0.4 and 0.7 at the kind's moderate and high share."""
+    of = KINDS[kind]
+    points = ((0.0, 0.0), (of.moderate_share, 0.4), (of.high_share, 0.7), (1.0, 1.0))
+    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+        if share <= x1:
+            return y0 + (y1 - y0) * (share - x0) / (x1 - x0)
+    return 1.0
+
+
+def separation(share: float | None) -> float:
+    """How well a figure between two rivals tells them apart: 0 in the middle, 1 at either end.
+
+    `share`: how much of the evidence speaks for one of the two. None: there is no evidence.
+    """
+    return 0.0 if share is None else abs(share - 0.5) * 2
+
+
+def confidence(whole: Whole, *phases: Phase, separated: float = 1.0) -> float:
+    """0 to 1: is the share stable, is the time explained, is the cause told from its rival.
+
+    Of two rivals without evidence for either, one is named with the confidence of a thrown coin.
+    """
+    return whole.stability(*phases) * whole.coverage * (0.5 + 0.5 * separated)

@@ -1,0 +1,76 @@
+"""What stepscope itself cost and lost, from what its processes recorded about themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stepscope.model import names
+from stepscope.model.event import Batch
+
+__all__ = ["OwnCost", "OwnCostFold"]
+
+FAILURES_KEPT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCost:
+    """Of one process, over its whole life. None: not measured."""
+
+    calls: int = 0  # hook calls that recorded a span
+    probes: int = 0  # hook calls that only looked
+    call_cost_ns: float | None = None
+    probe_cost_ns: float | None = None
+    writer_cpu_ns: float | None = None
+    startup_ns: float | None = None
+    launcher_cpu_ns: float | None = None
+    dropped: int = 0
+    lost: int = 0
+    failures: dict[str, int] = field(default_factory=dict)  # what went wrong → how often
+
+    @property
+    def hooks_ns(self) -> float | None:
+        """Time of the program that went by in hooks."""
+        if self.call_cost_ns is None:
+            return None
+        return self.calls * self.call_cost_ns + self.probes * (self.probe_cost_ns or 0.0)
+
+
+class OwnCostFold:
+    """`update` with every batch of a process (the launcher's too); `get` at any time."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, float] = {}
+        self._failures: dict[str, int] = {}
+
+    def update(self, batch: Batch) -> None:
+        wanted = {n: name for n, name in batch.names.items() if name.startswith("stepscope.")}
+        if not wanted:
+            return
+        columns = batch.columns
+        for place, number in enumerate(columns["name"].tolist()):
+            name = wanted.get(number)
+            if name == names.HOOK_FAILED:
+                text = batch.names.get(columns["text"][place], "an unnamed place")
+                self._fail(text)
+            elif name is not None:
+                value = columns["value"][place]
+                self._latest[name] = max(value, self._latest.get(name, value))
+
+    def _fail(self, text: str) -> None:
+        if text in self._failures or len(self._failures) < FAILURES_KEPT:
+            self._failures[text] = self._failures.get(text, 0) + 1
+
+    def get(self) -> OwnCost:
+        latest = self._latest
+        return OwnCost(
+            calls=int(latest.get(names.OWN_CALLS, 0)),
+            probes=int(latest.get(names.OWN_PROBES, 0)),
+            call_cost_ns=latest.get(names.OWN_CALL_COST_NS),
+            probe_cost_ns=latest.get(names.OWN_PROBE_COST_NS),
+            writer_cpu_ns=latest.get(names.OWN_WRITER_CPU_NS),
+            startup_ns=latest.get(names.OWN_STARTUP_NS),
+            launcher_cpu_ns=latest.get(names.OWN_CPU_NS),
+            dropped=int(latest.get(names.OWN_DROPPED, 0)),
+            lost=int(latest.get(names.OWN_LOST, 0)),
+            failures=dict(self._failures),
+        )

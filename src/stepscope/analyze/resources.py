@@ -1,0 +1,232 @@
+"""Samples of the host and the processes → what the loop used while it ran. None: not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from stepscope.analyze.series import Series
+from stepscope.model import names
+from stepscope.model.event import Batch
+
+__all__ = ["GpuUse", "ProcessUse", "ResourceFold", "Resources"]
+
+_COUNTERS = frozenset({
+    names.PROCESS_CPU_NS, names.PROCESS_READ_BYTES, names.PROCESS_READ_CHARS,
+    names.PROCESS_WRITE_BYTES, names.PROCESS_MAJOR_FAULTS, names.PROCESS_RUN_DELAY_NS,
+    names.PROCESS_BLOCKED_IO_NS, names.HOST_CPU_BUSY_NS, names.HOST_CPU_IOWAIT_NS,
+    names.HOST_SWAP_IN_PAGES, names.HOST_DISK_READ_BYTES, names.HOST_DISK_WRITE_BYTES,
+    names.HOST_NET_RECEIVED_BYTES, names.HOST_NET_SENT_BYTES, names.HOST_PRESSURE_CPU_NS,
+    names.HOST_PRESSURE_IO_NS, names.HOST_PRESSURE_MEMORY_NS,
+})  # fmt: skip
+_PEAKS = frozenset({
+    names.PROCESS_RSS_BYTES, names.PROCESS_PEAK_RSS_BYTES, names.PROCESS_THREADS,
+    names.HOST_CPU_COUNT, names.HOST_MEMORY_TOTAL_BYTES, names.GPU_MEMORY_USED_BYTES,
+    names.GPU_MEMORY_TOTAL_BYTES, names.GPU_TEMPERATURE_CELSIUS, names.GPU_ALLOCATED_BYTES,
+    names.GPU_RESERVED_BYTES,
+})  # fmt: skip
+_MEANS = frozenset({names.GPU_BUSY_SHARE, names.GPU_POWER_WATTS})
+_LOWS = frozenset({names.HOST_MEMORY_AVAILABLE_BYTES})
+_WANTED = _COUNTERS | _PEAKS | _MEANS | _LOWS
+_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUse:
+    """Some processes together. Rates are per second of the loop."""
+
+    processes: int
+    cpu_cores: float | None = None  # 1.5: one and a half CPUs were kept busy
+    run_delay_cores: float | None = None  # 0.5: half a thread was ready and had no CPU
+    read_bytes_per_s: float | None = None  # from a disk
+    read_chars_per_s: float | None = None  # by read(), cached or not
+    write_bytes_per_s: float | None = None
+    major_faults_per_s: float | None = None
+    blocked_io_share: float | None = None  # of the time, main threads, waiting for a disk
+    peak_rss_bytes: float | None = None
+    threads: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    index: int
+    busy_share: float | None = None
+    memory_used_bytes: float | None = None  # the most
+    memory_total_bytes: float | None = None
+    power_watts: float | None = None
+    temperature_celsius: float | None = None
+    allocated_bytes: float | None = None  # torch's allocator, the most
+    reserved_bytes: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What the loop used. `program`: processes that train; `children`: others below the run."""
+
+    cpu_count: float | None = None
+    program: ProcessUse = ProcessUse(0)
+    children: ProcessUse = ProcessUse(0)
+    cpu_busy_share: float | None = None  # of all CPUs of the host
+    iowait_share: float | None = None
+    memory_total_bytes: float | None = None
+    memory_available_bytes: float | None = None  # the least
+    swap_in_pages_per_s: float | None = None
+    disk_read_bytes_per_s: float | None = None
+    disk_write_bytes_per_s: float | None = None
+    net_received_bytes_per_s: float | None = None
+    net_sent_bytes_per_s: float | None = None
+    pressure_cpu_share: float | None = None
+    pressure_io_share: float | None = None
+    pressure_memory_share: float | None = None
+    gpus: tuple[GpuUse, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"gpus": [asdict(gpu) for gpu in self.gpus]}
+
+
+class ResourceFold:
+    """`update` with every batch of every process; `get` for the time of the loop."""
+
+    def __init__(self) -> None:
+        self._series: dict[tuple[str, int], Series] = {}
+
+    def update(self, batch: Batch) -> None:
+        wanted = {number: name for number, name in batch.names.items() if name in _WANTED}
+        if not wanted:
+            return
+        columns = batch.columns
+        rows = zip(
+            columns["name"].tolist(),
+            columns["arg"].tolist(),
+            columns["time_ns"].tolist(),
+            columns["value"].tolist(),
+            strict=True,
+        )
+        for number, arg, time_ns, value in rows:
+            name = wanted.get(number)
+            if name is not None:
+                series = self._series.get((name, arg))
+                if series is None:
+                    series = self._series[name, arg] = Series(_joiner(name))
+                series.update(time_ns, value)
+
+    def get(self, start_ns: int, end_ns: int, program_pids: Collection[int]) -> Resources:
+        """What was used between two moments; `program_pids`: the processes that train."""
+        view = _View(self._series, start_ns, end_ns)
+        pids = {arg for name, arg in self._series if name == names.PROCESS_CPU_NS}
+        cpu_count = view.largest(names.HOST_CPU_COUNT, (0,))
+        busy, iowait = view.rate(names.HOST_CPU_BUSY_NS), view.rate(names.HOST_CPU_IOWAIT_NS)
+        return Resources(
+            cpu_count=cpu_count,
+            program=view.processes(pids & set(program_pids)),
+            children=view.processes(pids - set(program_pids)),
+            cpu_busy_share=_share(busy, cpu_count),
+            iowait_share=_share(iowait, cpu_count),
+            memory_total_bytes=view.largest(names.HOST_MEMORY_TOTAL_BYTES, (0,)),
+            memory_available_bytes=view.smallest(names.HOST_MEMORY_AVAILABLE_BYTES),
+            swap_in_pages_per_s=view.rate(names.HOST_SWAP_IN_PAGES),
+            disk_read_bytes_per_s=view.rate(names.HOST_DISK_READ_BYTES),
+            disk_write_bytes_per_s=view.rate(names.HOST_DISK_WRITE_BYTES),
+            net_received_bytes_per_s=view.rate(names.HOST_NET_RECEIVED_BYTES),
+            net_sent_bytes_per_s=view.rate(names.HOST_NET_SENT_BYTES),
+            pressure_cpu_share=_share(view.rate(names.HOST_PRESSURE_CPU_NS), 1.0),
+            pressure_io_share=_share(view.rate(names.HOST_PRESSURE_IO_NS), 1.0),
+            pressure_memory_share=_share(view.rate(names.HOST_PRESSURE_MEMORY_NS), 1.0),
+            gpus=view.gpus(),
+        )
+
+
+class _View:
+    """The series within a window of time."""
+
+    def __init__(
+        self, series: dict[tuple[str, int], Series], start_ns: int, end_ns: int
+    ) -> None:  # fmt: skip
+        self._series, self._start, self._end = series, start_ns, end_ns
+        sampled = [one.sampled(start_ns, end_ns) for one in series.values()]
+        self._sampled_ns = max((b for _, b in sampled), default=0) - min(
+            (a for a, _ in sampled), default=0
+        )
+
+    def rate(self, name: str, args: Iterable[int] = (0,), from_zero: bool = False) -> float | None:
+        """Growth per second of the window, over several counters together."""
+        grown = [s.growth(self._start, self._end, from_zero) for s in self._of(name, args)]
+        known = [growth for growth in grown if growth is not None]
+        return sum(known) * _S / self._sampled_ns if known and self._sampled_ns > 0 else None
+
+    def largest(self, name: str, args: Iterable[int]) -> float | None:
+        return max(self._within(name, args), default=None)
+
+    def smallest(self, name: str) -> float | None:
+        return min(self._within(name, (0,)), default=None)
+
+    def mean(self, name: str, arg: int) -> float | None:
+        values = self._within(name, (arg,))
+        return sum(values) / len(values) if values else None
+
+    def processes(self, pids: Collection[int]) -> ProcessUse:
+        alive = {
+            pid
+            for pid in pids
+            if self._series[names.PROCESS_CPU_NS, pid].growth(self._start, self._end, True)
+            is not None
+        }
+        if not alive:
+            return ProcessUse(0)
+        cpu = self.rate(names.PROCESS_CPU_NS, alive, True)
+        delay = self.rate(names.PROCESS_RUN_DELAY_NS, alive, True)
+        blocked = self.rate(names.PROCESS_BLOCKED_IO_NS, alive, True)
+        peaks = [
+            self.largest(names.PROCESS_PEAK_RSS_BYTES, (pid,))
+            or self.largest(names.PROCESS_RSS_BYTES, (pid,))
+            for pid in alive
+        ]
+        known = [peak for peak in peaks if peak is not None]
+        return ProcessUse(
+            processes=len(alive),
+            cpu_cores=None if cpu is None else cpu / _S,
+            run_delay_cores=None if delay is None else delay / _S,
+            read_bytes_per_s=self.rate(names.PROCESS_READ_BYTES, alive, True),
+            read_chars_per_s=self.rate(names.PROCESS_READ_CHARS, alive, True),
+            write_bytes_per_s=self.rate(names.PROCESS_WRITE_BYTES, alive, True),
+            major_faults_per_s=self.rate(names.PROCESS_MAJOR_FAULTS, alive, True),
+            blocked_io_share=None if blocked is None else min(1.0, blocked / _S / len(alive)),
+            peak_rss_bytes=max(known, default=None),
+            threads=self.largest(names.PROCESS_THREADS, alive),
+        )
+
+    def gpus(self) -> tuple[GpuUse, ...]:
+        indexes = sorted({arg for name, arg in self._series if name.startswith("gpu.")})
+        return tuple(
+            GpuUse(
+                index=index,
+                busy_share=self.mean(names.GPU_BUSY_SHARE, index),
+                memory_used_bytes=self.largest(names.GPU_MEMORY_USED_BYTES, (index,)),
+                memory_total_bytes=self.largest(names.GPU_MEMORY_TOTAL_BYTES, (index,)),
+                power_watts=self.mean(names.GPU_POWER_WATTS, index),
+                temperature_celsius=self.largest(names.GPU_TEMPERATURE_CELSIUS, (index,)),
+                allocated_bytes=self.largest(names.GPU_ALLOCATED_BYTES, (index,)),
+                reserved_bytes=self.largest(names.GPU_RESERVED_BYTES, (index,)),
+            )
+            for index in indexes
+        )
+
+    def _of(self, name: str, args: Iterable[int]) -> Iterable[Series]:
+        return [self._series[name, arg] for arg in args if (name, arg) in self._series]
+
+    def _within(self, name: str, args: Iterable[int]) -> list[float]:
+        return [v for series in self._of(name, args) for v in series.within(self._start, self._end)]
+
+
+def _share(rate_ns_per_s: float | None, of: float | None) -> float | None:
+    """A rate in ns per second as a share of so many CPUs."""
+    return None if rate_ns_per_s is None or not of else min(1.0, rate_ns_per_s / _S / of)
+
+
+def _joiner(name: str) -> Any:
+    if name in _COUNTERS:
+        return lambda _, later: later
+    if name in _MEANS:
+        return lambda a, b: (a + b) / 2
+    return min if name in _LOWS else max

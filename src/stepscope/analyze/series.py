@@ -1,0 +1,63 @@
+"""A sampled quantity over time in bounded memory."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+
+__all__ = ["Series"]
+
+POINTS = 2048
+
+
+class Series:
+    """Samples in the order of time. When there are too many, neighbours become one."""
+
+    def __init__(self, join: Callable[[float, float], float]) -> None:
+        self._join = join  # the later value for a counter, the larger one for a peak, …
+        self._times = array("q")
+        self._values = array("d")
+
+    def update(self, time_ns: int, value: float) -> None:
+        self._times.append(time_ns)
+        self._values.append(value)
+        if len(self._times) >= POINTS:
+            pairs = range(0, len(self._times) - 1, 2)
+            values = self._values
+            self._values = array("d", [self._join(values[at], values[at + 1]) for at in pairs])
+            self._times = array("q", [self._times[at + 1] for at in pairs])
+
+    def growth(self, start_ns: int, end_ns: int, from_zero: bool) -> float | None:
+        """How much a counter grew between two moments, as far as it was sampled; None: it was not.
+
+        from_zero: it began to count when it was first seen, if that was after `start_ns`.
+        """
+        if not self._times or self._times[-1] < start_ns or self._times[0] > end_ns:
+            return None
+        born_inside = self._times[0] > start_ns
+        if len(self._times) == 1 and not (born_inside and from_zero):
+            return None
+        before = 0.0 if born_inside and from_zero else self._at(start_ns)
+        return max(0.0, self._at(end_ns) - before)
+
+    def sampled(self, start_ns: int, end_ns: int) -> tuple[int, int]:
+        """From when to when it was sampled, within two moments."""
+        first = min(max(start_ns, self._times[0]), end_ns)
+        return first, max(first, min(end_ns, self._times[-1]))
+
+    def within(self, start_ns: int, end_ns: int) -> list[float]:
+        """The samples between two moments; the last one before, if there are none."""
+        first, behind = bisect_left(self._times, start_ns), bisect_right(self._times, end_ns)
+        return list(self._values[first:behind] or self._values[max(0, behind - 1) : behind])
+
+    def _at(self, time_ns: int) -> float:
+        """The value at a moment: a straight line between samples, level before and after them."""
+        place = bisect_left(self._times, time_ns)
+        if place == 0:
+            return self._values[0]
+        if place == len(self._times):
+            return self._values[-1]
+        before, after = self._times[place - 1], self._times[place]
+        part = (time_ns - before) / (after - before) if after > before else 1.0
+        return self._values[place - 1] + part * (self._values[place] - self._values[place - 1])

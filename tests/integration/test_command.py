@@ -1,0 +1,263 @@
+"""`stepscope run` in front of small programs: what is the program's stays the program's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+STEPSCOPE = [sys.executable, "-m", "stepscope"]
+Script = Callable[..., list[str]]
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
+    """The command that runs a program with these lines under stepscope, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(text: str, *options: str) -> list[str]:
+        (tmp_path / "program.py").write_text(text)
+        return [*STEPSCOPE, "run", *options, "program.py"]
+
+    return make
+
+
+def run(command: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def started(command: list[str]) -> subprocess.Popen[str]:
+    """Waits until the program says "ready"."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def meta() -> dict[str, object]:
+    (path,) = Path("runs").glob("*/meta.json")
+    found: dict[str, object] = json.loads(path.read_text())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("pass", 0),
+        ("raise ValueError('no')", 1),
+        ("import sys; sys.exit(3)", 3),
+        ("import sys; sys.exit('the reason')", 1),
+        ("import os; os._exit(77)", 77),
+    ],
+)
+def test_the_exit_code_is_the_programs_own(script: Script, text: str, code: int) -> None:
+    done = run(script(text))
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert meta()["exit_code"] == code
+    if "reason" in text:
+        assert "the reason\n" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGINT])
+def test_a_signal_that_ends_the_program_ends_stepscope(script: Script, number: int) -> None:
+    default = "" if number == signal.SIGKILL else f"signal.signal({number}, signal.SIG_DFL);"
+    done = run(script(f"import os, signal; {default} os.kill(os.getpid(), {number})"))
+    assert done.returncode == -number
+    assert meta()["exit_code"] == -number
+
+
+def test_input_and_output_pass_through_untouched(script: Script) -> None:
+    text = "import sys; sys.stdout.write(sys.stdin.read().upper()); print('told', file=sys.stderr)"
+    done = run(script(text), "some\nlines\x00")
+    assert done.stdout == "SOME\nLINES\x00"
+    assert "told\n" in done.stderr
+
+
+def test_binary_output_is_not_changed(script: Script) -> None:
+    command = script("import sys; sys.stdout.buffer.write(bytes(range(256)) * 999)")
+    done = subprocess.run(command, capture_output=True, timeout=60, check=True)
+    assert done.stdout == bytes(range(256)) * 999
+
+
+def test_the_programs_arguments_are_its_own(script: Script) -> None:
+    command = script("import sys; print(sys.argv[1:])", "--quiet")
+    done = run([*command, "--quiet", "-o", "x", "--", "--json", "a b", ""])
+    assert done.stdout == "['--quiet', '-o', 'x', '--', '--json', 'a b', '']\n"
+
+
+def test_a_closed_stdin_and_stderr_are_no_trouble(script: Script) -> None:
+    command = script("import sys; sys.exit(5)")
+    shell = " ".join(command) + " <&- 2>&-"
+    assert subprocess.run(["sh", "-c", shell], timeout=60, check=False).returncode == 5
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["python", "program.py", "x"],
+        ["-m", "program", "x"],
+        ["env", "python", "program.py", "x"],
+        ["./wrapper", "x"],
+    ],
+)
+def test_every_form_of_command_runs(
+    script: Script, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(sys.executable).parent
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    script("import os, sys; print(sys.argv[1:], 'STEPSCOPE_RUN' in os.environ)")
+    wrapper = Path("wrapper")
+    wrapper.write_text('#!/bin/sh\nexec python program.py "$@"\n')
+    wrapper.chmod(0o755)
+    done = run([*STEPSCOPE, "run", "--quiet", *command])
+    assert (done.stdout, done.returncode) == ("['x'] True\n", 0)
+
+
+HANDLES = """
+import signal, sys, time
+def stop(number, frame):
+    print("got", number, flush=True)
+    sys.exit(9)
+signal.signal({number}, stop)
+print("ready", flush=True)
+time.sleep(30)
+"""
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT, signal.SIGINT]
+)
+def test_a_signal_sent_to_stepscope_alone_is_passed_on(script: Script, number: int) -> None:
+    process = started(script(HANDLES.format(number=int(number))))
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=30)
+    assert out == f"got {int(number)}\n"
+    assert process.returncode == 9
+
+
+def test_sigterm_ends_a_program_that_does_not_handle_it(script: Script) -> None:
+    process = started(script("import time; print('ready', flush=True); time.sleep(30)"))
+    process.terminate()
+    process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGTERM
+
+
+COUNTS = """
+import signal, time
+seen = []
+signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+print("ready", flush=True)
+end = time.monotonic() + 1.5
+while time.monotonic() < end:
+    time.sleep(0.05)
+print(len(seen))
+"""
+
+
+def test_a_key_on_the_terminal_reaches_the_program_once(script: Script) -> None:
+    """GIVEN a terminal WHEN Ctrl-C is typed once THEN the program meets one SIGINT, decides to go
+    on, and stepscope is still there at its end."""
+    import pty
+
+    command = script(COUNTS)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "dumb"
+        os.execv(command[0], command)
+    read_until(terminal, b"ready")
+    os.write(terminal, b"\x03")
+    said = read_until(terminal, b"1\r\n")
+    assert b"1\r\n" in said
+    drain(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    os.close(terminal)
+
+
+def test_ctrl_c_ends_an_ordinary_program_and_leaves_a_run(script: Script) -> None:
+    import pty
+
+    command = script("import time; print('ready', flush=True); time.sleep(30)")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "dumb"
+        os.execv(command[0], command)
+    read_until(terminal, b"ready")
+    os.write(terminal, b"\x03")
+    drain(terminal)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.close(terminal)
+    assert status == -signal.SIGINT
+    assert meta()["ended_unix"] is not None
+
+
+def test_ctrl_z_stops_and_a_continued_program_ends_well(script: Script) -> None:
+    process = started(script("import time; print('ready', flush=True); time.sleep(1); print('end')"))
+    os.killpg(process.pid, signal.SIGSTOP)
+    time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGCONT)
+    out, _ = process.communicate(timeout=30)
+    assert (out, process.returncode) == ("end\n", 0)
+
+
+def read_until(terminal: int, wanted: bytes) -> bytes:
+    said = b""
+    while wanted not in said:
+        said += os.read(terminal, 4096)
+    return said
+
+
+def drain(terminal: int) -> bytes:
+    said = b""
+    try:
+        while data := os.read(terminal, 4096):
+            said += data
+    except OSError:  # the other end was closed
+        pass
+    return said
+
+
+def test_the_program_starts_with_the_signals_as_they_were(script: Script) -> None:
+    text = """
+import signal
+print(sorted(int(each) for each in signal.pthread_sigmask(signal.SIG_BLOCK, [])))
+print([int(each) for each in signal.Signals if signal.getsignal(each) == signal.SIG_IGN])
+"""
+    Path("bare.py").write_text(text)
+    assert run(script(text)).stdout == run([sys.executable, "bare.py"]).stdout
+
+
+def test_the_status_line_is_drawn_and_taken_back(script: Script) -> None:
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    command = script("import time; print('ready', flush=True); time.sleep(2.5); print('end')")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "xterm"
+        os.execv(command[0], command)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 30, 90, 0, 0))
+    said = drain(terminal)
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    assert b"\x1b[1;29r" in said
+    assert b"stepscope 0:0" in said
+    assert said.rindex(b"\x1b[r") > said.rindex(b"\x1b[1;29r")

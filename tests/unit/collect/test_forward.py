@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from stepscope.collect.forward import ForwardCollector
+from stepscope.collect.loader import LoaderCollector
+from stepscope.model import names
+from stepscope.model.event import Flag
+from tests.unit.collect.conftest import Read, Started
+
+
+class Doubles(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x) * 2
+
+
+def test_only_the_outermost_module_is_a_span(started: Started, read: Read) -> None:
+    started(ForwardCollector())
+    model = Doubles()
+
+    model(torch.ones(1, 2))
+    with torch.no_grad():
+        model(torch.ones(1, 2))
+
+    spans = [(row.name, row.arg, row.value, row.flags) for row in read()]
+    assert spans == [("forward", id(model), 1.0, 0), ("forward", id(model), 0.0, 0)]
+
+
+def test_results_hooks_and_keywords_are_untouched(started: Started) -> None:
+    class Keyed(nn.Module):
+        def forward(self, x: int, *, y: int) -> tuple[int, int]:
+            return x, y
+
+    def hook(module: Any, args: Any, kwargs: Any, output: Any) -> Any:
+        return (*output, kwargs["y"])
+
+    model = Keyed()
+    model.register_forward_hook(hook, with_kwargs=True)
+    started(ForwardCollector())
+
+    assert model(1, y=2) == (1, 2, 2)
+
+
+def test_an_exception_in_forward_passes_and_marks_the_span(started: Started, read: Read) -> None:
+    class Fails(nn.Module):
+        def forward(self) -> None:
+            raise KeyError("mine")
+
+    started(ForwardCollector())
+
+    with pytest.raises(KeyError, match="mine"):
+        Fails()()
+
+    assert [row.flags for row in read()] == [Flag.FAILED]
+
+
+def test_modules_inside_a_dataset_are_part_of_loading(started: Started, read: Read) -> None:
+    flatten = nn.Flatten()
+
+    class Transformed(torch.utils.data.Dataset):
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, index: int) -> torch.Tensor:
+            return flatten(torch.ones(1, 2, 2))
+
+    started(ForwardCollector())
+    started(LoaderCollector())
+
+    for batch in torch.utils.data.DataLoader(Transformed()):
+        nn.Identity()(batch)
+
+    assert len(read(names.FORWARD)) == 2
+
+
+def test_stop_gives_torch_its_own_call_back(started: Started) -> None:
+    before = nn.Module.__call__
+    collector = started(ForwardCollector())
+    collector.start(None)  # a second start does nothing
+    assert nn.Module.__call__ is not before
+
+    collector.stop()
+
+    assert nn.Module.__call__ is before
+    assert "__call__" in vars(nn.Module)
