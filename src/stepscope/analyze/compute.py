@@ -43,7 +43,7 @@ def compute_finding(whole: Whole, in_the_way: Sequence[Finding]) -> Finding:
 
 
 def _separated(in_the_way: Sequence[Finding]) -> float:
-    """How far everything else stays below what would be worth attention: 1 when there is nothing."""
+    """How far everything else stays below what is worth attention: 1 when there is nothing."""
     nearest = max((f.share / KINDS[f.kind].moderate_share for f in in_the_way), default=0.0)
     return abs(1.0 - min(nearest, 2.0))
 
@@ -80,8 +80,7 @@ def optimizer_finding(whole: Whole) -> Iterator[Finding]:
         severity=severity("optimizer", share),
         confidence=confidence(whole, Phase.OPTIMIZER),
         evidence=(
-            f"The optimizer takes {each} of every step; forward and backward take"
-            f" {duration(model)}.",
+            f"The optimizer takes {each} of every step, forward and backward {duration(model)}.",
         ),
         missing=("Whether the optimizer is fused was not looked at.",),
         measures={"step_ms": whole.step_ns / 1e6, "model_share": model / max(whole.step_ns, 1)},

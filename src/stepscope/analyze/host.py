@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.analyze.judge import confidence, separation, severity
+from stepscope.analyze.judge import confidence, severity
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import bytes_text, duration, percent, plural
 from stepscope.model.finding import Finding
@@ -117,7 +117,7 @@ def _transfer(whole: Whole) -> Finding:
     moved = sum(loop.transferred_bytes for loop in whole.loops)
     evidence = [
         f"{bytes_text(moved / max(1, whole.steps))} a step moved between host and device,"
-        f" at {bytes_text(moved * 1e9 / taken)}/s."
+        + f" at {bytes_text(moved * 1e9 / taken)}/s."
     ]
     title = "transfer-bound: moving tensors between devices takes"
     measures = {"transferred_bytes": float(moved)}
@@ -149,12 +149,10 @@ def _oversubscription(whole: Whole) -> Iterator[Finding]:
         title=f"host-bound: more threads than CPUs cost up to {percent(share)} of the time",
         share=share,
         severity=severity(kind, share),
-        confidence=confidence(
-            whole, *_COMPUTE, separated=separation(min(1.0, 0.5 + delay / used - _DELAY_PER_CPU))
-        ),
+        confidence=confidence(whole, *_COMPUTE, separated=1 - _DELAY_PER_CPU * used / delay),
         evidence=(
             f"On average {used + delay:.1f} threads wanted one of {cpus:g} CPUs;"
-            f" {delay:.1f} of them had to wait.",
+            + f" {delay:.1f} of them had to wait.",
         ),
         measures={"cpu_count": cpus, "threads_wanting_cpu": used + delay, "ranks": float(ranks)},
     )
@@ -171,10 +169,10 @@ def _swap(whole: Whole) -> Iterator[Finding]:
         title=f"host-bound: memory ran short, which cost up to {percent(pressure)} of the time",
         share=pressure,
         severity=severity(kind, pressure),
-        confidence=whole.coverage * 0.5,
+        confidence=whole.coverage * 0.5,  # a thrown coin: nothing ties the stalls to this run
         evidence=(
             f"{pages:,.0f} pages a second came back from swap;"
-            f" tasks stalled for memory {percent(pressure)} of the time.",
+            + f" tasks stalled for memory {percent(pressure)} of the time.",
         ),
         missing=("Whether the stalled tasks are those of the training was not measured.",),
     )

@@ -17,7 +17,7 @@ __all__ = ["input_findings"]
 
 def input_findings(whole: Whole) -> Iterator[Finding]:
     """Waiting for data as one finding, and the start of workers as another where it dominates."""
-    waited_ns = whole.wall(Phase.INPUT_WAIT)
+    waited_ns = float(whole.wall(Phase.INPUT_WAIT))
     if not waited_ns:
         return
     startup_ns = sum(_startup_ns(whole, use) for loop in whole.loops for use in loop.loaders)
@@ -92,8 +92,10 @@ def _by_workers(whole: Whole, workers: int) -> _Cause:
     second = f"A worker computed {percent(busy)} of the time"
     if delayed >= 0.05:
         second += f" and was ready but without a CPU for another {percent(delayed)}"
-    evidence, unknown = (_reading(whole, children=True)) if busy + delayed < 0.5 else ((), ())
-    return _Cause(busy + delayed, (first, f"{second}.", *evidence), unknown)
+    if busy + delayed >= 0.5:
+        return _Cause(busy + delayed, (first, f"{second}."))
+    evidence, missing = _reading(whole, children=True)
+    return _Cause(busy + delayed, (first, f"{second}.", *evidence), missing)
 
 
 def _reading(whole: Whole, children: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -110,7 +112,7 @@ def _reading(whole: Whole, children: bool) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def _startup_ns(whole: Whole, use: LoaderUse) -> float:
-    """Time in which workers were started: iter(), and what the first batch took beyond another one."""
+    """Starting workers: iter(), and what the first batch took beyond any other."""
     workers = _workers(use)
     if not workers or not use.batches:
         return 0.0
@@ -135,8 +137,8 @@ def _worker_startup(whole: Whole, startup_ns: float) -> Finding:
             separated=separation(startup_ns / whole.wall(Phase.INPUT_WAIT)),
         ),
         evidence=(
-            f"Workers were started {plural(iterations, 'time')},"
-            f" {duration(startup_ns / max(1, iterations))} each time: before the first batch came.",
+            f"Workers were started {plural(iterations, 'time')}; each time the first batch came"
+            + f" {duration(startup_ns / max(1, iterations))} later than it had to.",
         ),
         location=_location(whole.loader),
         measures=measures,

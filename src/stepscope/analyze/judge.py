@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from stepscope.analyze.whole import Whole
 from stepscope.model.kinds import KINDS
 from stepscope.model.phases import Phase
@@ -13,7 +15,7 @@ def severity(kind: str, share: float) -> float:
     """0 to 1: straight lines through 0.4 and 0.7 at the kind's moderate and high share."""
     of = KINDS[kind]
     points = ((0.0, 0.0), (of.moderate_share, 0.4), (of.high_share, 0.7), (1.0, 1.0))
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         if share <= x1:
             return y0 + (y1 - y0) * (share - x0) / (x1 - x0)
     return 1.0
