@@ -65,6 +65,8 @@ class LoaderCollector:
 
 def loader_settings(loader: Any) -> dict[str, Any]:
     """How a loader is set up; `file`, `line` and `function` say where a sample is made."""
+    from torch.utils.data import IterableDataset
+
     context = getattr(loader, "multiprocessing_context", None)
     start_method = getattr(context, "get_start_method", None)
     sampler = getattr(loader, "batch_sampler", None)
@@ -75,8 +77,7 @@ def loader_settings(loader: Any) -> dict[str, Any]:
         "persistent_workers": loader.persistent_workers,
         "pin_memory": loader.pin_memory,
         "multiprocessing_context": start_method() if start_method else None,
-        "iterable": hasattr(loader.dataset, "__iter__")
-        and not hasattr(loader.dataset, "__getitem__"),
+        "iterable": isinstance(loader.dataset, IterableDataset),
         **source_of_dataset(loader.dataset),
     }
 

@@ -113,7 +113,7 @@ class StepsCollector:
         self._at_step()
 
 
-def _first_id(optimizer: object, *_: object, **__: object) -> int:
+def _first_id(optimizer: object, /, *_: object, **__: object) -> int:
     return id(optimizer)
 
 

@@ -65,7 +65,7 @@ class TransferCollector:
 def _bytes_moved(torch: Any, target: Callable[..., Any]) -> Callable[..., int | None]:
     """Bytes that the call will move, or None when the tensor is there already."""
 
-    def bytes_moved(tensor: Any, *args: Any, **kwargs: Any) -> int | None:
+    def bytes_moved(tensor: Any, /, *args: Any, **kwargs: Any) -> int | None:
         device = target(torch, *args, **kwargs)
         if device is None:
             return None
@@ -78,20 +78,27 @@ def _bytes_moved(torch: Any, target: Callable[..., Any]) -> Callable[..., int | 
 
 
 def _target_of_to(
-    torch: Any, first: Any = None, *_: Any, device: Any = None, other: Any = None, **__: Any
+    torch: Any, first: Any = None, *_: Any, device: Any = None, tensor: Any = None, **__: Any
 ) -> Any:
-    """`to(device)`, `to(device, dtype)`, `to(other)`, `to(dtype)`: None for the last."""
+    """`to(device)`, `to(device, dtype)`, `to(tensor)`, `to(dtype)`: None for the last."""
     if first is None:
-        first = device if other is None else other
+        first = device if tensor is None else tensor
     if first is None or isinstance(first, torch.dtype):
         return None
     if isinstance(first, torch.Tensor):
         return first.device
-    return torch.device(first)
+    return _device(torch, first)
 
 
 def _cuda(torch: Any, device: Any = None, *_: Any, **__: Any) -> Any:
-    return torch.device("cuda" if device is None else device)
+    return _device(torch, "cuda" if device is None else device)
+
+
+def _device(torch: Any, named: Any) -> Any:
+    try:
+        return torch.device(named)
+    except (RuntimeError, TypeError):  # the call itself will say so, and better
+        return None
 
 
 def _cpu(torch: Any, *_: Any, **__: Any) -> Any:

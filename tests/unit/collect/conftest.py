@@ -21,7 +21,8 @@ Started: TypeAlias = Callable[[Any], Any]
 
 @pytest.fixture
 def recorder() -> Recorder:
-    return Recorder(TwinCore())
+    core: Any = TwinCore()
+    return Recorder(core)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -147,13 +148,14 @@ def test_another_hook_that_asks_everybody_does_not_go_round_in_circles(folder: P
 
     class Asks:
         def find_spec(self, name: str, path: object = None, target: object = None) -> object:
-            others = [finder for finder in sys.meta_path if finder is not self]
+            others: list[Any] = [f for f in sys.meta_path if f is not asks]
             found = (finder.find_spec(name, None) for finder in others)
             return next((spec for spec in found if spec is not None), None)
 
+    asks: Any = Asks()
     seen: list[ModuleType] = []
     when_imported("aa_six", seen.append)
-    sys.meta_path.insert(0, Asks())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, asks)
     when_imported("aa_seven", seen.append)
 
     assert importlib.import_module("aa_six").x == 6

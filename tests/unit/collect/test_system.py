@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stepscope.collect.cpus import usable_cpus
+from stepscope.collect.host import Host
+from stepscope.collect.portable import PortableHost, PortableTree
+from stepscope.collect.process_tree import ProcessTree
+from stepscope.collect.system import SystemCollector
+from stepscope.model import names
+from stepscope.model.event import Row
+from stepscope.record.recorder import Recorder
+from tests.unit.collect.conftest import Read
+
+linux_only = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+
+FAMILY = """
+import subprocess, sys, threading, time
+child = subprocess.Popen([sys.executable, "-c", "print(flush=True); import time; time.sleep(60)"])
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+end = time.process_time() + 0.1
+while time.process_time() < end: pass
+print(child.pid, flush=True)
+sys.stdin.read()
+child.kill()
+"""
+
+
+@pytest.fixture
+def family() -> Iterator[tuple[int, int]]:
+    """A process that has used 0.1 s of CPU, and its child: their pids."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", FAMILY], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    lines = parent.stdout.readline() + parent.stdout.readline()
+    yield parent.pid, int(lines.split()[0])
+    parent.communicate()
+
+
+def by_name(rows: list[Row], pid: int) -> dict[str, float]:
+    return {row.name: row.value for row in rows if row.arg == pid}
+
+
+@linux_only
+def test_a_process_and_its_children_are_sampled(
+    recorder: Recorder, read: Read, family: tuple[int, int]
+) -> None:
+    parent, child = family
+    tree = ProcessTree(parent)
+
+    tree.sample(recorder)
+    tree.close()
+
+    found = by_name(read(), parent)
+    assert found[names.PROCESS_CPU_NS] >= 0.1e9
+    assert found[names.PROCESS_THREADS] == 2
+    assert found[names.PROCESS_RSS_BYTES] > 1 << 20
+    assert found[names.PROCESS_PEAK_RSS_BYTES] >= found[names.PROCESS_RSS_BYTES] * 0.9
+    assert found[names.PROCESS_READ_CHARS] > 0
+    assert found[names.PROCESS_MINOR_FAULTS] > 0
+    assert found[names.PROCESS_SWITCHES] > 0
+    assert names.PROCESS_RUN_DELAY_NS in found
+    assert by_name(read(), child)[names.PROCESS_RSS_BYTES] > 1 << 20
+
+
+@linux_only
+def test_a_process_that_ends_is_forgotten(
+    recorder: Recorder, read: Read, family: tuple[int, int]
+) -> None:
+    parent, child = family
+    tree = ProcessTree(parent)
+    tree.sample(recorder)
+    os.kill(child, 9)
+    time.sleep(0.1)
+
+    before = len(read())
+    tree.sample(recorder)
+
+    assert by_name(read()[before:], child) == {}
+    assert by_name(read()[before:], parent)
+    tree.close()
+
+
+@linux_only
+def test_the_host_is_sampled(recorder: Recorder, read: Read) -> None:
+    host = Host(os.getpid())
+
+    host.sample(recorder)
+    host.close()
+
+    found = {row.name: row.value for row in read()}
+    assert 0 < found[names.HOST_CPU_COUNT] <= (os.cpu_count() or 1)
+    assert found[names.HOST_CPU_BUSY_NS] > 0
+    total = found[names.HOST_MEMORY_TOTAL_BYTES]
+    assert 0 < found[names.HOST_MEMORY_AVAILABLE_BYTES] < total
+
+
+@linux_only
+def test_what_cannot_be_read_is_not_sampled(recorder: Recorder, read: Read, tmp_path: Path) -> None:
+    Host(os.getpid(), proc=str(tmp_path), sys=str(tmp_path)).sample(recorder)
+    ProcessTree(os.getpid(), proc=str(tmp_path)).sample(recorder)
+
+    assert {row.name for row in read()} <= {names.HOST_CPU_COUNT}
+
+
+def test_host_files_are_read_as_the_kernel_writes_them(
+    recorder: Recorder, read: Read, tmp_path: Path
+) -> None:
+    files = {
+        "stat": "cpu  100 10 50 900 30 1 2 3 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n",
+        "meminfo": "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  400 kB\n",
+        "vmstat": "nr_free_pages 1\npswpin 7\npswpout 8\n",
+        "diskstats": (
+            "8 0 sda 1 0 100 0 1 0 200 0 0 0 0\n8 1 sda1 1 0 100 0 1 0 200 0 0 0 0\n"
+            "253 0 dm-0 1 0 100 0 1 0 200 0 0 0 0\n"
+        ),
+        "net/dev": (
+            "Inter-| Receive\n face |bytes\n    lo: 5 0 0 0 0 0 0 0 5 0\n"
+            "  eth0: 70 0 0 0 0 0 0 0 90 0\n"
+        ),
+        "pressure/io": "some avg10=0.00 avg60=0.00 avg300=0.00 total=42\nfull total=1\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / "proc" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for disk in ("sda", "dm-0", "loop0"):
+        (tmp_path / "sys" / "block" / disk).mkdir(parents=True)
+
+    Host(os.getpid(), str(tmp_path / "proc"), str(tmp_path / "sys")).sample(recorder)
+
+    found = {row.name: row.value for row in read()}
+    tick_ns = 1e9 / os.sysconf("SC_CLK_TCK")
+    assert found[names.HOST_CPU_BUSY_NS] == 166 * tick_ns
+    assert found[names.HOST_CPU_IOWAIT_NS] == 30 * tick_ns
+    assert found[names.HOST_MEMORY_AVAILABLE_BYTES] == 400 * 1024
+    assert found[names.HOST_SWAP_IN_PAGES] == 7
+    assert found[names.HOST_DISK_READ_BYTES] == 100 * 512
+    assert found[names.HOST_DISK_WRITE_BYTES] == 200 * 512
+    assert found[names.HOST_NET_RECEIVED_BYTES] == 70
+    assert found[names.HOST_NET_SENT_BYTES] == 90
+    assert found[names.HOST_PRESSURE_IO_NS] == 42_000
+    assert names.HOST_PRESSURE_CPU_NS not in found
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "cpus"),
+    [
+        ("0::/a/b\n", {"a/cpu.max": "50000 100000\n", "a/b/cpu.max": "max 100000\n"}, 0.5),
+        ("0::/gone/in/a/container\n", {"cpu.max": "25000 100000\n"}, 0.25),
+        (
+            "4:cpu,cpuacct:/x\n3:memory:/x\n",
+            {
+                "cpu,cpuacct/x/cpu.cfs_quota_us": "75000\n",
+                "cpu,cpuacct/x/cpu.cfs_period_us": "100000\n",
+                "cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
+                "cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+            },
+            0.75,
+        ),
+    ],
+    ids=["v2", "v2 in a container", "v1"],
+)
+def test_a_quota_limits_the_cpus(
+    tmp_path: Path, groups: str, files: dict[str, str], cpus: float
+) -> None:
+    pid = os.getpid()
+    (tmp_path / "proc" / str(pid)).mkdir(parents=True)
+    (tmp_path / "proc" / str(pid) / "cgroup").write_text(groups)
+    for name, text in files.items():
+        path = tmp_path / "sys" / "fs" / "cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    assert usable_cpus(pid, str(tmp_path / "proc"), str(tmp_path / "sys")) == cpus
+
+
+def test_the_thread_samples_again_and_again_and_once_at_the_end(
+    recorder: Recorder, read: Read
+) -> None:
+    class Counts:
+        seen = closed = 0
+
+        def sample(self, recorder: Recorder) -> None:
+            self.seen += 1
+
+        def close(self) -> None:
+            self.closed += 1
+
+    counts = Counts()
+    collector = SystemCollector(os.getpid(), 0.01, [counts])
+    collector.start(recorder)
+    collector.start(recorder)
+    time.sleep(0.1)
+    collector.stop()
+    collector.stop()
+    at_the_end = counts.seen
+
+    assert at_the_end >= 3
+    assert counts.closed == 1
+    assert not [t for t in threading.enumerate() if t.name == "stepscope-system"]
+
+
+def test_one_source_that_fails_does_not_silence_the_others(recorder: Recorder, read: Read) -> None:
+    class Fails:
+        def sample(self, recorder: Recorder) -> None:
+            raise OSError("gone")
+
+        def close(self) -> None:
+            pass
+
+    collector = SystemCollector(os.getpid(), 10, [Fails(), PortableHost()])
+    collector.start(recorder)
+    collector.stop()
+
+    assert read(names.HOST_CPU_BUSY_NS)
+    assert "sampling Fails" in recorder.failures
+
+
+def test_psutil_serves_where_there_is_no_proc(recorder: Recorder, read: Read) -> None:
+    tree = PortableTree(os.getpid())
+
+    tree.sample(recorder)
+    tree.close()
+
+    found = by_name(read(), os.getpid())
+    assert found[names.PROCESS_RSS_BYTES] > 1 << 20
+    assert found[names.PROCESS_CPU_NS] > 0
