@@ -208,7 +208,9 @@ def test_ctrl_c_ends_an_ordinary_program_and_leaves_a_run(script: Script) -> Non
 
 
 def test_ctrl_z_stops_and_a_continued_program_ends_well(script: Script) -> None:
-    process = started(script("import time; print('ready', flush=True); time.sleep(1); print('end')"))
+    process = started(
+        script("import time; print('ready', flush=True); time.sleep(1); print('end')")
+    )
     os.killpg(process.pid, signal.SIGSTOP)
     time.sleep(0.2)
     os.killpg(process.pid, signal.SIGCONT)

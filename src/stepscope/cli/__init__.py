@@ -6,7 +6,6 @@ and shows its traceback.
 
 from __future__ import annotations
 
-import gc
 import sys
 
 from stepscope.errors import StepscopeError
@@ -16,9 +15,6 @@ __all__ = ["main"]
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line and gives its exit code."""
-    # A third of our CPU time went into collecting what imports leave behind. What lives long
-    # (session/command.py) turns it on again.
-    gc.disable()
     from stepscope.cli.parser import parse
 
     try:

@@ -45,6 +45,8 @@ class _Guard:
 
 def say(line: str) -> None:
     """One line on stderr; a stderr that is closed is no reason to fail."""
+    if sys.stderr is None:  # print would take stdout for it
+        return
     try:
         print(f"stepscope: {line}", file=sys.stderr, flush=True)  # noqa: T201
     except (OSError, ValueError):
