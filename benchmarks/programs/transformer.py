@@ -78,11 +78,12 @@ loader = DataLoader(data, batch, shuffle=True)
 model = Transformer()
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
 step_s: list[float] = []
+step_cpu_s: list[float] = []
 losses: list[float] = []
 
 
 def train() -> None:
-    before = time.perf_counter()
+    before, cpu_before = time.perf_counter(), time.thread_time()
     for (window,) in loader:
         logits = model(window[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten())
@@ -90,21 +91,27 @@ def train() -> None:
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-        now = time.perf_counter()
+        now, cpu_now = time.perf_counter(), time.thread_time()
         step_s.append(now - before)
-        before = now
+        step_cpu_s.append(cpu_now - cpu_before)
+        before, cpu_before = now, cpu_now
 
 
 @atexit.register
 def write() -> None:
     """The last thing the program does, so that the peak covers what a tool does at the end too."""
-    peak = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    # nanoseconds that this thread ran, and that it was ready but another one had the CPU
+    ran, waited = map(int, Path("/proc/self/schedstat").read_text().split()[:2])
+    memory = dict(re.findall(r"(VmHWM|VmRSS):\s+(\d+) kB", Path("/proc/self/status").read_text()))
     result = {
         "first_line": first_line,
         "torch_ready": torch_ready,
         "step_s": step_s,
+        "step_cpu_s": step_cpu_s,
+        "contention": waited / (ran + waited),
         "losses": losses,
-        "peak_rss_bytes": int(peak[1]) * 1024 if peak else None,
+        "peak_rss_bytes": int(memory["VmHWM"]) * 1024,
+        "rss_bytes": int(memory["VmRSS"]) * 1024,
     }
     args.out.write_text(json.dumps(result))
 
