@@ -10,11 +10,9 @@ from typing import Any
 from stepscope.analyze.loop import Loop, OpenSpan
 from stepscope.analyze.phases import attribute
 from stepscope.analyze.spans import (
-    BACKWARD,
     DEVICE,
     FAILED,
     FORWARD,
-    INPUT_NEXT,
     NAME_OF_CODE,
     OPEN,
     OPTIMIZER,
@@ -24,23 +22,18 @@ from stepscope.analyze.spans import (
     loop_spans,
 )
 from stepscope.analyze.steps import Boundary, FoundBy, Steps, loop_start, steps_by
-from stepscope.analyze.tally import Settings, Step, Tally
+from stepscope.analyze.tally import Progress, Settings, Step, Tally
+from stepscope.analyze.threads import Threads
 from stepscope.model import names
 from stepscope.model.event import Batch
 from stepscope.model.phases import Phase
 
-__all__ = ["LoopFold"]
+__all__ = ["LoopFold", "Progress"]
 
 PENDING = 20_000  # spans that may wait for the end of a step
-HELD = 16  # steps that wait for what the device has to say about them
+HELD = 4  # steps that wait for what the device has to say about them
 HELD_FOR_DEVICE = 512
 ITERATORS = 1000  # iterators whose loader is remembered
-_SIGNS = {
-    FORWARD: FoundBy.FORWARD,
-    INPUT_NEXT: FoundBy.LOADER,
-    BACKWARD: FoundBy.BACKWARD,
-    OPTIMIZER: FoundBy.OPTIMIZER,
-}
 _EVALUATION = PHASES.index(Phase.EVALUATION)
 _flags, _track = itemgetter(7), itemgetter(8)
 
@@ -54,13 +47,14 @@ class LoopFold:
     def __init__(self, rank: int = 0, pid: int = 0, began_ns: int | None = None) -> None:
         self._rank, self._pid, self._began_ns = rank, pid, began_ns
         self._last_ns = began_ns or 0
+        self.events = 0  # of any kind, so far
         self._opened: dict[tuple[int, int, int], int] = {}  # (track, start, code) → lasted so far
         self._settings: Settings = {}
         self._device: deque[SpanRow] = deque()
         self._device_ns = 0
         self._dropped, self._dropped_at_ns = 0, 0
         self._trained: set[int] = set()
-        self._tracks: dict[int, list[SpanRow]] = {}  # while the training thread is not known
+        self._threads = Threads()  # while the training thread is not known
         self._restart(FoundBy.NOTHING, 0, [])
 
     def _restart(self, found_by: FoundBy, track: int, rows: list[SpanRow]) -> None:
@@ -73,19 +67,22 @@ class LoopFold:
         self._step_ns, self._step_cpu_ns = -1, -1  # the start of the step that is under way
         self._pending: list[SpanRow] = []
         if found_by:
-            self._tracks.clear()
             self._extend(rows)
+            self._threads.clear()
 
-    @property
-    def steps(self) -> int:
-        """Steps so far; the newest may be missing."""
-        return len(self._tally.durations_ns) + len(self._held)
+    def progress(self) -> Progress:
+        """How far the loop is, at next to no cost."""
+        if not self._found_by:
+            return Progress(self._threads.signs())
+        # The newest step is not known to be over, but all signs say so.
+        return self._tally.progress(len(self._held) + 1)
 
     # ---- taking in ----
 
     def update(self, batch: Batch) -> None:
         if not batch.count:
             return
+        self.events += batch.count
         rows = loop_spans(batch)
         self._take_other(batch)
         if rows:
@@ -159,41 +156,27 @@ class LoopFold:
         """No optimizer step yet: keep the spans of all threads, up to a limit."""
         for place, row in enumerate(rows):
             if row[2] == OPTIMIZER and not row[7] & FAILED:
-                for before in rows[:place]:
-                    self._tracks.setdefault(before[8], []).append(before)
+                self._threads.update(rows[:place])
                 self._train(row[8], [r for r in rows[place:] if r[8] == row[8]])
                 return
         if self._found_by:
             self._extend([row for row in rows if row[8] == self._track])
             return
-        for row in rows:
-            self._tracks.setdefault(row[8], []).append(row)
-        if sum(map(len, self._tracks.values())) > PENDING:
-            found_by, track = self._best_sign()
+        self._threads.update(rows)
+        if len(self._threads) > PENDING:
+            found_by, track = self._threads.best()
             if found_by:
-                self._restart(found_by, track, self._tracks[track])
+                self._restart(found_by, track, self._threads.rows(track))
             else:
-                self._tracks.clear()
+                self._threads.clear()
 
     def _train(self, track: int, rows: list[SpanRow]) -> None:
         """The first optimizer step: what led to it is the loop, what was before is start-up."""
-        before = self._tracks.get(track, [])
+        before = self._threads.rows(track)
         if self._found_by and track == self._track:
             held = [row for step in self._held for row in step.rows]
             before = [*held, *self._pending, *before]
         self._restart(FoundBy.OPTIMIZER, track, [*before, *rows])
-
-    def _best_sign(self) -> tuple[FoundBy, int]:
-        """The strongest sign of steps and the thread that shows most of it."""
-        counts: dict[tuple[FoundBy, int], int] = {}
-        for track, rows in self._tracks.items():
-            for row in rows:
-                sign = _SIGNS.get(row[2])
-                if sign is not None and not row[7] & FAILED:
-                    counts[sign, track] = counts.get((sign, track), 0) + 1
-        strongest = max((sign for sign, _ in counts), default=FoundBy.NOTHING)
-        tracks = {track: n for (sign, track), n in counts.items() if sign is strongest}
-        return strongest, max(tracks, key=tracks.__getitem__, default=0)
 
     # ---- closing steps ----
 
@@ -269,7 +252,7 @@ class LoopFold:
     def get(self) -> Loop | None:
         """The loop so far; None: no step was found."""
         if not self._found_by:
-            found_by, track = self._best_sign()
+            found_by, track = self._threads.best()
             if not found_by:
                 return None
             return self._branch(found_by, track).get()
@@ -286,8 +269,8 @@ class LoopFold:
         """Another fold that takes this sign for what it is, though a stronger one may come."""
         made = LoopFold(self._rank, self._pid, self._began_ns)
         made.__dict__.update(self.__dict__)
-        made._tracks, made._trained, made._device = {}, set(), deque(self._device)
-        made._restart(found_by, track, self._tracks[track])
+        made._threads, made._trained, made._device = Threads(), set(), deque(self._device)
+        made._restart(found_by, track, self._threads.rows(track))
         return made
 
     def _finish(self, tally: Tally) -> tuple[int, int]:

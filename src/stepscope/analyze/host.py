@@ -116,8 +116,10 @@ def _transfer(whole: Whole) -> Finding:
     taken = whole.wall(Phase.TRANSFER)
     moved = sum(loop.transferred_bytes for loop in whole.loops)
     evidence = [
-        f"{bytes_text(moved / max(1, whole.steps))} a step moved between host and device,"
-        + f" at {bytes_text(moved * 1e9 / taken)}/s."
+        (
+            f"{bytes_text(moved / max(1, whole.steps))} a step moved between host and device,"
+            f" at {bytes_text(moved * 1e9 / taken)}/s."
+        )
     ]
     title = "transfer-bound: moving tensors between devices takes"
     measures = {"transferred_bytes": float(moved)}
@@ -151,8 +153,10 @@ def _oversubscription(whole: Whole) -> Iterator[Finding]:
         severity=severity(kind, share),
         confidence=confidence(whole, *_COMPUTE, separated=1 - _DELAY_PER_CPU * used / delay),
         evidence=(
-            f"On average {used + delay:.1f} threads wanted one of {cpus:g} CPUs;"
-            + f" {delay:.1f} of them had to wait.",
+            (
+                f"On average {used + delay:.1f} threads wanted one of {cpus:g} CPUs;"
+                f" {delay:.1f} of them had to wait."
+            ),
         ),
         measures={"cpu_count": cpus, "threads_wanting_cpu": used + delay, "ranks": float(ranks)},
     )
@@ -171,8 +175,10 @@ def _swap(whole: Whole) -> Iterator[Finding]:
         severity=severity(kind, pressure),
         confidence=whole.coverage * 0.5,  # a thrown coin: nothing ties the stalls to this run
         evidence=(
-            f"{pages:,.0f} pages a second came back from swap;"
-            + f" tasks stalled for memory {percent(pressure)} of the time.",
+            (
+                f"{pages:,.0f} pages a second came back from swap;"
+                f" tasks stalled for memory {percent(pressure)} of the time."
+            ),
         ),
         missing=("Whether the stalled tasks are those of the training was not measured.",),
     )

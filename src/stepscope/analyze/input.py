@@ -137,8 +137,10 @@ def _worker_startup(whole: Whole, startup_ns: float) -> Finding:
             separated=separation(startup_ns / whole.wall(Phase.INPUT_WAIT)),
         ),
         evidence=(
-            f"Workers were started {plural(iterations, 'time')}; each time the first batch came"
-            + f" {duration(startup_ns / max(1, iterations))} later than it had to.",
+            (
+                f"Workers were started {plural(iterations, 'time')}; each time the first batch came"
+                f" {duration(startup_ns / max(1, iterations))} later than it had to."
+            ),
         ),
         location=_location(whole.loader),
         measures=measures,
@@ -171,5 +173,11 @@ def _measures(whole: Whole, workers: int | None, busy: float | None) -> dict[str
         "program_cpu_cores": resources.program.cpu_cores,
         "children_cpu_cores": resources.children.cpu_cores,
         "children_run_delay_cores": resources.children.run_delay_cores,
+    }
+    settings = whole.loader.settings if whole.loader is not None else {}
+    found |= {
+        "iterable": settings.get("iterable"),
+        "persistent_workers": settings.get("persistent_workers"),
+        "prefetch_factor": settings.get("prefetch_factor"),
     }
     return {name: float(value) for name, value in found.items() if value is not None}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from stepscope.analyze.words import duration, percent, plural
 from stepscope.model import names
 from stepscope.model.event import Batch
 
-__all__ = ["OwnCost", "OwnCostFold"]
+__all__ = ["OwnCost", "OwnCostFold", "overhead"]
 
 FAILURES_KEPT = 20
 
@@ -74,3 +77,43 @@ class OwnCostFold:
             lost=int(latest.get(names.OWN_LOST, 0)),
             failures=dict(self._failures),
         )
+
+
+def overhead(wall_ns: int, costs: Sequence[OwnCost], launcher: OwnCost) -> dict[str, Any]:
+    """What stepscope cost: its hooks against the loop's wall clock, and what ran beside it."""
+    hooks = [cost.hooks_ns for cost in costs if cost.hooks_ns is not None]
+    hooks_ns = sum(hooks) if hooks else None
+    writer_ns = [cost.writer_cpu_ns for cost in costs if cost.writer_cpu_ns is not None]
+    startup_ns = [cost.startup_ns for cost in costs if cost.startup_ns is not None]
+    share = hooks_ns / wall_ns if hooks_ns is not None and wall_ns else None
+    found = {
+        "hooks_ms": None if hooks_ns is None else hooks_ns / 1e6,
+        "hooks_share": share,
+        "calls": sum(cost.calls for cost in costs),
+        "probes": sum(cost.probes for cost in costs),
+        "writer_cpu_ms": sum(writer_ns) / 1e6 if writer_ns else None,
+        "startup_ms": max(startup_ns) / 1e6 if startup_ns else None,
+        "launcher_cpu_ms": _ms(launcher.launcher_cpu_ns),
+    }
+    return found | {"text": _overhead_text(found)}
+
+
+def _ms(ns: float | None) -> float | None:
+    return None if ns is None else ns / 1e6
+
+
+def _overhead_text(found: Mapping[str, Any]) -> str:
+    parts = []
+    if found["hooks_share"] is not None:
+        parts.append(
+            f"{percent(found['hooks_share'])} of the loop ({duration(found['hooks_ms'] * 1e6)}"
+            f" in {plural(found['calls'] + found['probes'], 'hook call')})"
+        )
+    if found["startup_ms"] is not None:
+        parts.append(f"{duration(found['startup_ms'] * 1e6)} of start-up")
+    beside = [
+        found[name] for name in ("writer_cpu_ms", "launcher_cpu_ms") if found[name] is not None
+    ]
+    if beside:
+        parts.append(f"{duration(sum(beside) * 1e6)} of CPU beside the program")
+    return ", ".join(parts) or "not measured"

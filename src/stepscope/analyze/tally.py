@@ -25,12 +25,13 @@ from stepscope.analyze.spans import (
 from stepscope.analyze.windows import Windows
 from stepscope.model.phases import Phase
 
-__all__ = ["Settings", "Step", "Tally"]
+__all__ = ["Progress", "Settings", "Step", "Tally"]
 
 _INPUT = PHASES.index(Phase.INPUT_WAIT)
 _BETWEEN = PHASES.index(Phase.PYTHON_BETWEEN)
 _UNEXPLAINED = PHASES.index(Phase.UNEXPLAINED)
 _UNSETTLED = 1024
+_RECENT = 32  # steps that tell what the loop does now
 
 
 class Step(NamedTuple):
@@ -42,6 +43,15 @@ class Step(NamedTuple):
     rows: Sequence[SpanRow]
     number_of_steps: int = 1
     skipped: bool = False
+
+
+class Progress(NamedTuple):
+    """How far a loop is. The phase is where most of the time of the last steps went."""
+
+    steps: int
+    steps_per_second: float | None = None
+    phase: str = ""
+    share: float | None = None
 
 
 # iterator → settings of its loader as the mark's text
@@ -61,6 +71,7 @@ class Tally:
         self.loaders: dict[str, LoaderUse] = {}
         self.lossy: deque[tuple[int, int]] = deque(maxlen=64)  # when events were dropped
         self._unsettled: list[tuple[int, int, StepTime, int]] = []  # start, end, time, steps
+        self._recent: deque[tuple[int, int, int, list[int]]] = deque(maxlen=_RECENT)
         self._fresh: set[int] = set()  # iterators of which no batch was asked for yet
 
     def copy(self) -> Tally:
@@ -73,6 +84,7 @@ class Tally:
         made._unsettled = [(a, b, _copied(time), n) for a, b, time, n in self._unsettled]
         made._fresh = set(self._fresh)
         made.lossy = self.lossy.copy()
+        made._recent = self._recent.copy()
         return made
 
     def update(
@@ -92,9 +104,24 @@ class Tally:
             self.skipped += step.skipped
             self.blind_steps += line.blind_backward
         self._note(line, step, settings)
+        self._recent.append((step.start_ns, step.end_ns, step.number_of_steps, time.wall_ns))
         self._unsettled.append((step.start_ns, step.end_ns, time, step.number_of_steps))
         if len(self._unsettled) > _UNSETTLED:
             self.settle()
+
+    def progress(self, newer: int) -> Progress:
+        """The steps so far and `newer` ones; rate and phase from the last of them."""
+        steps = len(self.durations_ns) + newer
+        if not self._recent:
+            return Progress(steps)
+        lasted_ns = sum(end - start for start, end, _, _ in self._recent)
+        sums = [sum(values) for values in zip(*(wall for *_, wall in self._recent), strict=True)]
+        most = max(sums)
+        if not lasted_ns:
+            return Progress(steps)
+        count = sum(number for _, _, number, _ in self._recent)
+        phase = str(PHASES[sums.index(most)])
+        return Progress(steps, count * 1e9 / lasted_ns, phase, most / lasted_ns)
 
     def settle(self, until_ns: int | None = None) -> None:
         """Steps that ended by then (None: all): gaps where events were dropped are unexplained."""

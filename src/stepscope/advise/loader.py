@@ -1,0 +1,114 @@
+"""What to change about a loader that training waits for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stepscope.advise.throughput import LoaderCosts, best_workers, throughput
+from stepscope.model.finding import Finding, Recommendation
+
+__all__ = ["keep_workers", "speed_up_input"]
+
+# Sending a batch to the training process was not measured. At best it costs nothing; the slowest
+# form on record, numpy arrays out of collate, took 8.2 ms for 3 MB.
+_IPC_BOUND_S = 0.0082
+# How far the model was off where workers really burn CPU beside other load.
+_MODEL_ERROR = 0.3
+_WORTH_IT = 1.03
+_MOST_WORKERS = 16
+_ITERABLE_RISK = "The dataset is iterable: workers repeat each other's samples unless it shards."
+
+
+def speed_up_input(finding: Finding) -> Recommendation:
+    """Workers, where the model of throughput says they help; else cheaper batches."""
+    measures = finding.measures
+    costs = _costs(finding)
+    if costs is None:
+        return _workers_unquantified(finding) if not measures.get("workers") else _cheaper(finding)
+    now = _per_second_now(finding)
+    limit = max(1, int(2 * costs.cores)) if finding.kind == "input-cpu" else _MOST_WORKERS
+    workers = best_workers(costs, limit)
+    high = throughput(costs, workers) / now
+    if high < _WORTH_IT or workers == measures.get("workers"):
+        return _cheaper(finding)
+    sending = replace(costs, serialise_s=_IPC_BOUND_S / 2, unpickle_s=_IPC_BOUND_S / 2)
+    low = throughput(sending, workers) / now / (1 + _MODEL_ERROR)
+    return Recommendation(
+        title=f"Let {workers} worker{'s' * (workers > 1)} prepare batches while the model computes",
+        action=f"DataLoader(..., num_workers={workers}, persistent_workers=True)",
+        expected_speedup=(low, high),
+        risk=_ITERABLE_RISK if measures.get("iterable") else "",
+        automatic=not measures.get("iterable"),
+    )
+
+
+def keep_workers(finding: Finding) -> Recommendation:
+    """Workers that are started anew for every pass over the data."""
+    passes = finding.measures.get("iterations", 1.0)
+    if finding.measures.get("persistent_workers") or passes < 2:
+        return Recommendation(
+            title="Start fewer workers, or make them cheaper to start",
+            action="Use fewer workers and keep imports and open files out of the dataset's module",
+            expected_speedup=(1.0, finding.max_speedup) if finding.max_speedup else None,
+        )
+    saved = finding.share * (passes - 1) / passes  # all starts but the first
+    return Recommendation(
+        title="Keep the workers alive between passes over the data",
+        action="DataLoader(..., persistent_workers=True)",
+        expected_speedup=(1.0, 1.0 / (1.0 - saved)),
+        automatic=True,
+    )
+
+
+def _costs(finding: Finding) -> LoaderCosts | None:
+    """What a batch costs by what was measured; None: too little was."""
+    m = finding.measures
+    needed = ("busy_share", "cpu_count", "workers", "program_cpu_cores")
+    if not m.get("batches_per_step") or any(name not in m for name in needed):
+        return None
+    ranks = m.get("ranks", 1.0)
+    batch_s = m["step_ms"] / 1e3 / m["batches_per_step"]
+    input_s = m["input_ms"] / 1e3 / m["batches_per_step"]
+    program_cpu_s = m["program_cpu_cores"] * batch_s / ranks
+    if m["workers"] == 0:
+        cpu_s, blocked_s = input_s * m["busy_share"], input_s * (1 - m["busy_share"])
+        program_cpu_s -= cpu_s
+    else:
+        cpu_s = m.get("children_cpu_cores", 0.0) * batch_s / ranks
+        blocked_s = m["workers"] * batch_s * (1 - m["busy_share"])
+    return LoaderCosts(
+        worker_cpu_s=cpu_s,
+        worker_blocked_s=blocked_s,
+        main_s=batch_s - input_s,
+        main_cpu_s=max(0.0, program_cpu_s),
+        cores=m["cpu_count"] / ranks,
+    )
+
+
+def _per_second_now(finding: Finding) -> float:
+    return finding.measures["batches_per_step"] / finding.measures["step_ms"] * 1e3
+
+
+def _workers_unquantified(finding: Finding) -> Recommendation:
+    return Recommendation(
+        title="Let workers prepare batches while the model computes",
+        action="DataLoader(..., num_workers=2, persistent_workers=True), then measure again",
+        risk=_ITERABLE_RISK if finding.measures.get("iterable") else "",
+    )
+
+
+def _cheaper(finding: Finding) -> Recommendation:
+    """More workers would not help: each batch has to cost less."""
+    highest = finding.max_speedup
+    expected = (1.0, highest) if highest is not None else None
+    if finding.kind == "input-io":
+        return Recommendation(
+            title="Bring the data nearer: cache it, store it in fewer and larger files",
+            action="Read each sample once and keep it in memory or on a local disk",
+            expected_speedup=expected,
+        )
+    return Recommendation(
+        title="Make a batch cheaper: do less for each sample, or do it once and keep it",
+        action="Move work out of __getitem__ (precompute, cache, batch it in collate_fn)",
+        expected_speedup=expected,
+    )

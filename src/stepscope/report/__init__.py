@@ -1,0 +1,1 @@
+"""Views of a summary. They show numbers and compute none."""

@@ -1,0 +1,205 @@
+"""A summary as text for a terminal, a pipe or a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from stepscope.model.finding import Finding, Location
+from stepscope.model.summary import PhaseShare, RankSummary, Summary
+from stepscope.report.glyphs import Glyphs, glyphs_for
+
+__all__ = ["render"]
+
+_FINDINGS = 4
+_BAR = 30
+_RANKS = 8
+_INDENT = 4
+_COLOURS = {
+    "input wait": "yellow",
+    "transfer": "magenta",
+    "forward": "green",
+    "backward": "green",
+    "optimizer": "green",
+    "evaluation": "cyan",
+    "checkpoint save": "cyan",
+    "gc": "red",
+    "python between": "red",
+}
+
+
+def render(summary: Summary, console: Console) -> None:
+    """Print a summary: verdict, breakdown, findings, memory, own cost, what was not seen."""
+    view = _View(summary, glyphs_for(console.encoding))
+    for part in view.parts():
+        console.print(part, highlight=False)
+
+
+class _View:
+    def __init__(self, summary: Summary, glyphs: Glyphs) -> None:
+        self._summary = summary
+        self._glyphs = glyphs
+
+    def parts(self) -> Iterator[RenderableType]:
+        yield self._heading()
+        yield Text()
+        yield self._verdict()
+        if self._summary.breakdown:
+            yield Text()
+            yield self._breakdown()
+        if len(self._summary.ranks) > 1:
+            yield Text()
+            yield self._ranks()
+        for number, finding in enumerate(self._summary.findings[:_FINDINGS], 1):
+            yield Text()
+            yield from self._finding(number, finding)
+        yield Text()
+        yield self._facts()
+
+    def _text(self, *parts: str | tuple[str, str]) -> Text:
+        """Pieces of text, styled where they come with a style; never read as markup."""
+        made = Text()
+        for part in parts:
+            text, style = (part, "") if isinstance(part, str) else part
+            made.append(self._glyphs.text(text), style)
+        return made
+
+    def _indented(self, text: Text, by: int = _INDENT) -> Padding:
+        return Padding(text, (0, 0, 0, by))
+
+    def _heading(self) -> Text:
+        name = str(self._summary.run.get("name") or "")
+        steps = self._summary.steps
+        figures = [f"stepscope · {name}" if name else "stepscope"]
+        if steps.count:
+            figures.append(f"{_steps(steps.count)} in {_duration(self._summary.wall_ms)}")
+        if steps.per_second is not None:
+            figures.append(f"{steps.per_second:.3g} steps/s")
+        return self._text((" · ".join(figures), "dim"))
+
+    def _verdict(self) -> Text:
+        verdict = self._summary.verdict
+        if verdict is None:
+            why = self._summary.coverage.get("notes") or ["No loop was found."]
+            return self._text(("No verdict. ", "bold yellow"), str(why[0]))
+        colour = "green" if verdict.kind == "compute" else "yellow"
+        return self._text((_sentence(verdict.title), f"bold {colour}"))
+
+    def _breakdown(self) -> Table:
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        for title, justify in (("phase", "left"), ("ms/step", "right"), ("share", "right")):
+            table.add_column(title, justify=justify, header_style="dim", no_wrap=True)  # type: ignore[arg-type]
+        table.add_column("", no_wrap=True)
+        steps = self._summary.steps.count
+        largest = max(part.share for part in self._summary.breakdown)
+        for part in self._summary.breakdown:
+            if part.ms > 0:
+                table.add_row(*self._row(part, steps, largest))
+        total = self._text((f"{self._summary.wall_ms / steps:,.2f}" if steps else "", "dim"))
+        table.add_row(self._text(("all", "dim")), total, self._text(("100 %", "dim")), Text())
+        return table
+
+    def _row(self, part: PhaseShare, steps: int, largest: float) -> tuple[Text, Text, Text, Text]:
+        colour = _COLOURS.get(part.phase, "")
+        width = _BAR if largest > 0 else 0
+        return (
+            self._text((part.phase, colour)),
+            self._text(f"{part.ms / steps:,.2f}" if steps else ""),
+            self._text(_percent(part.share)),
+            self._text((self._glyphs.bar(part.share, width), colour)),
+        )
+
+    def _ranks(self) -> Table:
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        for title in ("rank", "steps", "median step", "mostly"):
+            table.add_column(title, header_style="dim", no_wrap=True)
+        shown = self._summary.ranks[:_RANKS]
+        for rank in shown:
+            table.add_row(*(self._text(cell) for cell in _rank_cells(rank)))
+        more = len(self._summary.ranks) - len(shown)
+        if more:
+            table.add_row(self._text(f"and {more} more"))
+        return table
+
+    def _finding(self, number: int, finding: Finding) -> Iterator[RenderableType]:
+        facts = [f"{_percent(finding.share)} of the time"]
+        if finding.kind != "compute" and finding.max_speedup is not None:
+            facts.append(f"at most {_factor(finding.max_speedup)} faster without it")
+        facts.append(f"confidence {_percent(finding.confidence)}")
+        yield self._text((f"{number}. {finding.kind}", "bold"), f"  {' · '.join(facts)}")
+        for sentence in finding.evidence:
+            yield self._indented(self._text(sentence))
+        place = _place(finding.location)
+        if place:
+            yield self._indented(self._text(("at ", "dim"), (place, "cyan")))
+        yield from self._advice(finding)
+        for sentence in finding.missing:
+            yield self._indented(self._text((f"Not known: {sentence}", "dim")))
+
+    def _advice(self, finding: Finding) -> Iterator[RenderableType]:
+        advice = finding.recommendation
+        if advice is None:
+            return
+        yield self._indented(self._text(("→ ", "bold green"), (f"{advice.title}:", "green")))
+        yield self._indented(self._text(advice.action), _INDENT + 2)
+        if advice.expected_speedup is not None:
+            low, high = advice.expected_speedup
+            gain = f"expected {_factor(low)} to {_factor(high)} as fast"
+            yield self._indented(self._text((gain, "green")), _INDENT + 2)
+        if advice.risk:
+            yield self._indented(self._text((f"Mind: {advice.risk}", "dim")), _INDENT + 2)
+
+    def _facts(self) -> Table:
+        """Memory, own cost, and what was lost or not seen."""
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for title, text in (
+            ("memory", self._summary.memory.get("text")),
+            ("stepscope cost", self._summary.overhead.get("text")),
+        ):
+            if text:
+                table.add_row(self._text((title, "dim")), self._text(str(text)))
+        notes = list(self._summary.coverage.get("notes") or [])
+        for note in notes if self._summary.verdict is not None else notes[1:]:
+            table.add_row(self._text(("note", "yellow")), self._text(str(note)))
+        return table
+
+
+def _sentence(title: str) -> str:
+    return title[:1].upper() + title[1:] + "."
+
+
+def _rank_cells(rank: RankSummary) -> tuple[str, str, str, str]:
+    main = max(rank.shares, key=lambda phase: rank.shares[phase])
+    median = "" if rank.median_ms is None else _duration(rank.median_ms)
+    return str(rank.rank), f"{rank.steps:,}", median, f"{main} {_percent(rank.shares[main])}"
+
+
+def _place(location: Location) -> str:
+    if location.file is None:
+        return location.function or ""
+    line = f":{location.line}" if location.line is not None else ""
+    return f"{location.file}{line}" + (f" in {location.function}" if location.function else "")
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count:,} steps"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f} %"
+
+
+def _factor(factor: float) -> str:
+    return f"{factor:.2f}×" if factor < 10 else f"{factor:.0f}×"
+
+
+def _duration(ms: float) -> str:
+    return (
+        f"{ms / 1000:.1f} s" if ms >= 10_000 else f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.2f} ms"
+    )
