@@ -6,13 +6,14 @@ TEXT = '''
 import os, sys, time
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
-from stepscope.session.header import process_header
+from stepscope.session.header import Moment, process_header
 
 recorder = Recorder()
 pid = os.getpid()
 base = os.path.join(os.environ["STEPSCOPE_RUN"], "rank-00000", f"{pid}-{time.time_ns()}")
 status = os.path.join(os.environ["STEPSCOPE_STATUS"], f"{pid}.status")
-recorder.open(base, process_header(os.environ, sys.argv, recorder.core.name), status)
+header = process_header(os.environ, sys.argv, recorder.core.name, Moment.now())
+recorder.open(base, header, status)
 phases = [
     recorder.intern(name)
     for name in (names.INPUT_NEXT, names.FORWARD, names.BACKWARD, names.OPTIMIZER_STEP)

@@ -261,5 +261,5 @@ def test_the_status_line_is_drawn_and_taken_back(script: Script) -> None:
     os.waitpid(pid, 0)
     os.close(terminal)
     assert b"\x1b[1;29r" in said
-    assert b"stepscope 0:0" in said
+    assert b"stepscope  no step yet" in said
     assert said.rindex(b"\x1b[r") > said.rindex(b"\x1b[1;29r")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from stepscope.analyze.fold import LoopFold
-from stepscope.analyze.overhead import OwnCostFold
+from stepscope.analyze.loop import Loop
+from stepscope.analyze.overhead import OwnCost, OwnCostFold
 from stepscope.analyze.resources import ResourceFold
 from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
+from stepscope.model.summary import Summary
+from stepscope.store.status import StatusPage
 
 __all__ = ["RunFold"]
 
@@ -22,30 +25,90 @@ class _ProcessFold:
         self.process = process
         self.loop = LoopFold(process.rank, process.pid, process.monotonic_ns)
         self.cost = OwnCostFold()
+        self.events = 0
 
 
 class RunFold:
-    """All processes of a run: `update` with what they recorded, in order."""
+    """All processes of a run: `update` with what they recorded, in order; then `summary`."""
 
     def __init__(self) -> None:
         self._processes: dict[tuple[str, int, int], _ProcessFold] = {}
         self._resources = ResourceFold()
+        self._first_ns, self._last_ns = 0, 0
 
     @property
     def loops(self) -> list[LoopFold]:
         """Of the processes that belong to the program."""
-        return [fold.loop for fold in self._processes.values() if fold.process.role == "program"]
+        return [fold.loop for fold in self._program()]
 
     def update(self, process: ProcessInfo, batches: Iterable[Batch]) -> None:
         key = (process.host, process.pid, process.monotonic_ns)
         fold = self._processes.get(key)
         if fold is None:
             fold = self._processes[key] = _ProcessFold(process)
+            self._first_ns = min(self._first_ns or process.monotonic_ns, process.monotonic_ns)
         for batch in batches:
+            fold.events += batch.count
             fold.cost.update(batch)
             self._resources.update(batch)
+            self._last_ns = max(self._last_ns, batch.columns["time_ns"][-1])
             if process.role == "program":
                 fold.loop.update(batch)
 
-    def summary(self, run: Path, meta: Any) -> dict[str, Any] | None:
-        return None
+    def summary(
+        self, run: Mapping[str, Any], pages: Sequence[StatusPage], notes: Sequence[str]
+    ) -> Summary:
+        """`pages`: what the processes say they lost; `notes`: what could not be read."""
+        # These are needed once, at the end: not while the program starts.
+        from stepscope.advise.catalogue import advise
+        from stepscope.analyze.findings import findings
+        from stepscope.analyze.summarize import Recorded, summarize
+
+        loops = self._one_loop_for_each_rank()
+        start_ns = min((loop.start_ns for loop in loops), default=self._first_ns)
+        end_ns = max((loop.end_ns for loop in loops), default=self._last_ns)
+        resources = self._resources.get(start_ns, end_ns, {loop.pid for loop in loops})
+        recorded = Recorded(
+            resources=resources,
+            costs=_with_losses(self._program(), pages),
+            launcher=next((f.cost.get() for f in self._launcher()), OwnCost()),
+            events=max(
+                sum(fold.events for fold in self._program()), sum(page.recorded for page in pages)
+            ),
+            notes=notes,
+        )
+        return summarize(run, loops, recorded, advise(findings(loops, resources)))
+
+    def _program(self) -> list[_ProcessFold]:
+        return [fold for fold in self._processes.values() if fold.process.role == "program"]
+
+    def _launcher(self) -> list[_ProcessFold]:
+        return [fold for fold in self._processes.values() if fold.process.role == "launcher"]
+
+    def _one_loop_for_each_rank(self) -> list[Loop]:
+        """A rank may have helpers that run a model too: training counts before them, then time."""
+        best: dict[int, Loop] = {}
+        for fold in self._program():
+            loop = fold.loop.get()
+            if loop is not None:
+                other = best.get(loop.rank)
+                if other is None or _weight(loop) > _weight(other):
+                    best[loop.rank] = loop
+        return [best[rank] for rank in sorted(best)]
+
+
+def _weight(loop: Loop) -> tuple[int, int]:
+    return loop.found_by, loop.wall_ns
+
+
+def _with_losses(folds: Sequence[_ProcessFold], pages: Sequence[StatusPage]) -> list[OwnCost]:
+    """What could not be written cannot have been written about: the status pages know of it."""
+    said = {page.pid: page for page in pages}
+    costs = []
+    for fold in folds:
+        cost, page = fold.cost.get(), said.pop(fold.process.pid, None)
+        if page is not None:
+            dropped, lost = max(cost.dropped, page.dropped), max(cost.lost, page.lost)
+            cost = replace(cost, dropped=dropped, lost=lost)
+        costs.append(cost)
+    return costs + [OwnCost(dropped=page.dropped, lost=page.lost) for page in said.values()]

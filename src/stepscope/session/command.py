@@ -11,17 +11,19 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.config import DEFAULTS, RUNS_FOLDER, Settings
 from stepscope.launch.command import Command, resolve_command
 from stepscope.launch.environment import child_environment
 from stepscope.launch.process import Child, die_as, signals_held, start, stop_self
 from stepscope.launch.status import open_status_line
+from stepscope.session.show import show_summary, summary_as_line
 from stepscope.session.troubles import Troubles, say
 from stepscope.store.rundir import NewRun, create_run
 
 if TYPE_CHECKING:
+    from stepscope.model.summary import Summary
     from stepscope.session.watch import Watch
 
 __all__ = ["RunOptions", "profile_command"]
@@ -80,11 +82,23 @@ def _profile(
     if watch is not None:
         with troubles.guard("the report"):
             summary = watch.finish(exit_code)
-    if summary is not None:
+    _tell(options, troubles, summary, watch.lost.lines() if watch is not None else [])
+
+
+def _tell(
+    options: RunOptions, troubles: Troubles, summary: Summary | None, lost: list[str]
+) -> None:
+    """Everything that stepscope has to say, on stderr; what a program reads comes last."""
+    # A stderr that is closed is None, and whatever is given None writes to stdout.
+    shown = summary is not None and not options.quiet and sys.stderr is not None
+    if summary is not None and shown:
         with troubles.guard("showing the report"):
-            _show(summary, options, run)
-    for line in troubles.lines:
+            show_summary(summary, sys.stderr)
+    for line in troubles.lines if shown else (*troubles.lines, *lost):
         say(line)
+    if summary is not None and options.json and sys.stderr is not None:
+        with troubles.guard("writing JSON"):
+            print(summary_as_line(summary), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _accompany(child: Child, watch: Watch | None, options: RunOptions) -> int:
@@ -108,10 +122,6 @@ def _accompany(child: Child, watch: Watch | None, options: RunOptions) -> int:
     finally:
         line.close()
     return child.status
-
-
-def _show(summary: dict[str, Any], options: RunOptions, run: NewRun) -> None:
-    pass
 
 
 def _occupy_closed_files() -> None:

@@ -33,6 +33,10 @@ class Lost(NamedTuple):
             )
         return lines
 
+    def why(self) -> list[str]:
+        """A note for the report, which has the figures."""
+        return [f"Writing failed with: {self.reason}."] if self.reason else []
+
     def as_json(self) -> dict[str, Any]:
         return self._asdict()
 

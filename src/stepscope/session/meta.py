@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,21 @@ from stepscope import __version__
 from stepscope.config import Settings
 from stepscope.launch.command import Command
 
-__all__ = ["describe_end", "describe_start"]
+__all__ = ["about_run", "describe_end", "describe_start"]
+
+_IN_SUMMARY = (
+    "name",
+    "command",
+    "cwd",
+    "started_unix",
+    "ended_unix",
+    "exit_code",
+    "settings",
+    "host",
+    "git",
+    "python",
+    "stepscope",
+)
 
 
 def describe_start(name: str, command: Command, settings: Settings, status: Path) -> dict[str, Any]:
@@ -53,3 +68,8 @@ def describe_end(
         "losses": losses,
         "status_folder": None,
     }
+
+
+def about_run(path: Path, meta: Mapping[str, Any]) -> dict[str, Any]:
+    """What the summary says about its run."""
+    return {"path": str(path), **{key: meta[key] for key in _IN_SUMMARY if key in meta}}

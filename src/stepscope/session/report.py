@@ -1,9 +1,54 @@
-"""Shows the report of a run again."""
+"""Shows the report of a run again, at any time."""
 
 from __future__ import annotations
 
-__all__ = ["show_report"]
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.config import RUNS_FOLDER
+from stepscope.session.meta import about_run
+from stepscope.session.show import show_summary, summary_as_line
+from stepscope.session.troubles import say
+from stepscope.store.light import import_pyarrow_lightly
+from stepscope.store.rundir import find_run, read_meta
+from stepscope.store.summary import read_summary
+
+if TYPE_CHECKING:
+    from stepscope.model.summary import Summary
+
+__all__ = ["show_report", "summarise_run"]
 
 
 def show_report(wanted: str, *, json: bool) -> None:
-    raise NotImplementedError
+    """On stdout. A run without a summary (it goes on, or was killed) is summarised as it is."""
+    import_pyarrow_lightly()
+    run = find_run(Path(RUNS_FOLDER), wanted)
+    summary = read_summary(run)
+    if summary is None:
+        say(f"{run.name} goes on or was killed: this is what it recorded so far.")
+        summary = summarise_run(run)
+    else:
+        from stepscope.store.check import check_segments
+
+        check_segments(run, finished=read_meta(run).get("ended_unix") is not None)
+    if json:
+        print(summary_as_line(summary))  # noqa: T201
+    else:
+        show_summary(summary, sys.stdout)
+
+
+def summarise_run(run: Path) -> Summary:
+    """From the events alone."""
+    from stepscope.session.analysis import RunFold
+    from stepscope.store.status import read_status_pages
+    from stepscope.store.trace import open_trace
+
+    trace = open_trace(run)
+    fold = RunFold()
+    for process in trace.processes:
+        fold.update(process, trace.batches(process))
+    status_folder = trace.meta.get("status_folder")
+    pages = read_status_pages(Path(status_folder)) if isinstance(status_folder, str) else []
+    notes = [f"{note}." for note in trace.losses.notes]
+    return fold.summary(about_run(run, trace.meta), pages, notes)

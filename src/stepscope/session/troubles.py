@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from types import TracebackType
 
+from stepscope.errors import StepscopeError
+
 __all__ = ["Troubles", "say"]
 
 
@@ -38,9 +40,17 @@ class _Guard:
     ) -> bool:
         if not isinstance(error, Exception):
             return False
-        text = " ".join(str(error).split())
-        self._troubles.add(f"{self._what} failed: {type(error).__name__}: {text}".rstrip(": "))
+        self._troubles.add(f"{self._what} failed: {_in_one_line(error)}")
         return True
+
+
+def _in_one_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, StepscopeError):
+        return str(error)
+    # A fault of ours: its kind helps whoever is told of it.
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
 
 
 def say(line: str) -> None:

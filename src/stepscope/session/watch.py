@@ -6,25 +6,26 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stepscope.config import RUNS_FOLDER, Settings
 from stepscope.launch.command import Command
 from stepscope.launch.git import GitProbe
 from stepscope.session.analysis import RunFold
 from stepscope.session.hostside import HostSide
-from stepscope.session.live import LiveText
-from stepscope.session.losses import count_lost
-from stepscope.session.meta import describe_end, describe_start
+from stepscope.session.live import live_text
+from stepscope.session.losses import Lost, count_lost
+from stepscope.session.meta import about_run, describe_end, describe_start
 from stepscope.session.troubles import Troubles
 from stepscope.store.index import add_run
 from stepscope.store.layout import frames_number
 from stepscope.store.rundir import NewRun, write_meta
-from stepscope.store.status import read_status_pages
+from stepscope.store.status import StatusPage, read_status_pages
 from stepscope.store.summary import write_summary
 from stepscope.store.tail import RunTail
 
 if TYPE_CHECKING:
+    from stepscope.model.summary import Summary
     from stepscope.store.convert import Converter
 
 __all__ = ["Watch"]
@@ -49,11 +50,11 @@ class Watch:
         self._troubles = troubles
         self._tail = RunTail(run.path)
         self._fold = RunFold()
-        self._live = LiveText()
         self._host = HostSide(run.path, settings, troubles)
         self._converter: Converter | None = None
         self._meta = describe_start(run.name, command, settings, status_folder)
         self._git = GitProbe(Path.cwd(), status_folder / "git")
+        self.lost = Lost()  # known when it is finished
 
     def start(self, pid: int) -> None:
         """The program is process `pid`."""
@@ -72,25 +73,26 @@ class Watch:
     def status(self) -> str:
         """The text of the live status line."""
         with self._troubles.guard("the status line"):
-            return self._live.text(self._fold.loops, read_status_pages(self._status_folder))
+            return live_text(self._fold.loops, read_status_pages(self._status_folder))
         return ""
 
-    def finish(self, exit_code: int) -> dict[str, Any] | None:
+    def finish(self, exit_code: int) -> Summary | None:
         """Everything into its place; None: there is no summary, and the troubles say why."""
         self.look()
         pages = read_status_pages(self._status_folder)
         running = {page.pid for page in pages if _is_alive(page.pid)}
         self._convert(lambda base, path: _pid(base) not in {os.getpid(), *running})
-        lost = count_lost(pages, self._host.stop())
+        # Its own cost is the last thing that the launcher records: as much as possible stands
+        # before it.
+        self.lost = count_lost(pages, self._host.stop())
         self.look()
         self._convert(lambda base, path: _pid(base) not in running)
         self._close_converter()
-        for line in (*self._tail.problems, *lost.lines()):
-            self._troubles.add(line)
-        self._meta |= describe_end(exit_code, self._git.result(), lost.as_json())
-        summary = self._write_results()
+        with self._troubles.guard("asking git"):
+            git = self._git.result()
+            self._meta |= describe_end(exit_code, git, self.lost.as_json())
         shutil.rmtree(self._status_folder, ignore_errors=True)
-        return summary
+        return self._write_results(pages)
 
     def _convert(self, may_take: Callable[[Path, Path], bool]) -> None:
         with self._troubles.guard("converting to Arrow"):
@@ -110,15 +112,21 @@ class Watch:
             for line in self._converter.problems:
                 self._troubles.add(line)
 
-    def _write_results(self) -> dict[str, Any] | None:
+    def _write_results(self, pages: list[StatusPage]) -> Summary | None:
         run, guard = self._run.path, self._troubles.guard
         summary = None
         with guard("the analysis"):
-            summary = self._fold.summary(run, self._meta)
-        with guard("writing the results"):
+            notes = [*self._tail.problems, *self.lost.why()]
+            summary = self._fold.summary(about_run(run, self._meta), pages, notes)
+        if not run.is_dir():
+            self._troubles.add(f"the run folder {run} is gone: nothing of this run is kept.")
+            return summary
+        with guard("writing the summary"):
             if summary is not None:
                 write_summary(run, summary)
+        with guard("writing meta.json"):
             write_meta(run, self._meta)
+        with guard("remembering the run"):
             add_run(Path(RUNS_FOLDER), run)
         return summary
 

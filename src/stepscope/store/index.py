@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.errors import StepscopeError
 from stepscope.store.rundir import is_run, read_meta
-from stepscope.store.summary import read_summary
+from stepscope.store.summary import read_summary_json
 
 if TYPE_CHECKING:
     import sqlite3
@@ -78,7 +78,7 @@ def _entry(run: Path) -> RunEntry:
     verdict = ""
     try:
         meta = read_meta(run)
-        finding = (read_summary(run) or {}).get("verdict")
+        finding = (read_summary_json(run) or {}).get("verdict")
         verdict = str(finding.get("title", "")) if isinstance(finding, dict) else ""
     except (StepscopeError, OSError) as error:
         verdict = f"unreadable: {error}"

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.model.finding import Finding
+from stepscope.model.summary import Summary
 from stepscope.store.index import add_run, list_runs
 from stepscope.store.rundir import write_meta
 from stepscope.store.summary import write_summary
@@ -49,7 +51,8 @@ def test_an_entry_says_what_the_folder_says(runs: Path) -> None:
     write_meta(
         run, {"started_unix": 1.0, "ended_unix": 3.0, "exit_code": -9, "command": ["x", "y"]}
     )
-    write_summary(run, {"schema": 1, "verdict": {"title": "input-bound"}})
+    finding = Finding("input-cpu", "input-bound", 0.6, 0.9, 0.8)
+    write_summary(run, Summary(run={}, findings=(finding,)))
     (entry,) = list_runs(runs)
     assert (entry.exit_code, entry.ended_unix, entry.command) == (-9, 3.0, "x y")
     assert entry.verdict == "input-bound"

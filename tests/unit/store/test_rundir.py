@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.errors import FormatError, RunNotFoundError, UsageError
+from stepscope.model.summary import Summary
 from stepscope.store.rundir import create_run, find_run, read_meta, write_meta
 from stepscope.store.summary import read_summary, write_summary
 
@@ -109,9 +110,16 @@ def test_a_newer_meta_asks_for_an_upgrade(tmp_path: Path) -> None:
 
 def test_a_summary_comes_back_as_written(tmp_path: Path) -> None:
     assert read_summary(tmp_path) is None
-    write_summary(tmp_path, {"schema": 1, "verdict": "⏱"})
-    assert read_summary(tmp_path) == {"schema": 1, "verdict": "⏱"}
+    summary = Summary(run={"name": "⏱"}, wall_ms=12.5)
+    write_summary(tmp_path, summary)
+    assert read_summary(tmp_path) == summary
     assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+
+
+def test_a_summary_that_is_not_whole_is_refused_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text('{"schema": 1}')
+    with pytest.raises(FormatError, match=r"summary\.json cannot be used"):
+        read_summary(tmp_path)
 
 
 @pytest.mark.parametrize("schema", [None, "1", True])
@@ -130,14 +138,14 @@ def test_a_newer_summary_asks_for_an_upgrade(tmp_path: Path) -> None:
 def test_a_write_that_fails_leaves_the_old_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_summary(tmp_path, {"schema": 1})
+    write_summary(tmp_path, Summary(run={"name": "old"}))
 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OSError, match="No space"):
-        write_summary(tmp_path, {"schema": 1, "new": True})
+        write_summary(tmp_path, Summary(run={"name": "new"}))
     monkeypatch.undo()
-    assert read_summary(tmp_path) == {"schema": 1}
+    assert read_summary(tmp_path) == Summary(run={"name": "old"})
     assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
