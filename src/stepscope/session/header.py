@@ -7,12 +7,24 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-__all__ = ["process_header", "process_rank"]
+__all__ = ["Moment", "process_header", "process_rank"]
 
 # Who tells a process its rank: torchrun, Slurm, Open MPI, MPICH and Intel MPI.
 _RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _WORLD_SIZE = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+
+
+class Moment(NamedTuple):
+    """A moment on two clocks: that of the events and that of the calendar."""
+
+    monotonic_ns: int
+    unix_ns: int
+
+    @classmethod
+    def now(cls) -> Moment:
+        return cls(time.monotonic_ns(), time.time_ns())
 
 
 def process_rank(environment: Mapping[str, str]) -> int:
@@ -20,7 +32,9 @@ def process_rank(environment: Mapping[str, str]) -> int:
     return _first_number(environment, _RANK, 0)
 
 
-def process_header(environment: Mapping[str, str], argv: Sequence[str], core: str) -> bytes:
+def process_header(
+    environment: Mapping[str, str], argv: Sequence[str], core: str, began: Moment
+) -> bytes:
     """The JSON of the HEADER frame."""
     fields = {
         "pid": os.getpid(),
@@ -32,8 +46,8 @@ def process_header(environment: Mapping[str, str], argv: Sequence[str], core: st
         "argv": list(argv),
         "python": sys.version.split()[0],
         "core": core,
-        "monotonic_ns": time.monotonic_ns(),
-        "unix_ns": time.time_ns(),
+        "monotonic_ns": began.monotonic_ns,
+        "unix_ns": began.unix_ns,
         "extra": {},
     }
     return json.dumps(fields).encode()

@@ -20,20 +20,21 @@ __all__ = ["join"]
 
 def join() -> None:
     """Record this process from the moment it uses torch, if it belongs to a run."""
-    began_ns = time.perf_counter_ns()
+    began_ns, unix_ns = time.monotonic_ns(), time.time_ns()
     run = os.environ.get("STEPSCOPE_RUN")
     if not run:
         return
 
     def start(_: ModuleType) -> None:
-        resumed_ns = time.perf_counter_ns()
+        resumed_ns = time.monotonic_ns()
+        from stepscope.session.header import Moment
         from stepscope.session.program import Program
 
-        spent_ns = joined_ns - began_ns + time.perf_counter_ns() - resumed_ns
-        Program(run, spent_ns).start()
+        spent_ns = joined_ns - began_ns + time.monotonic_ns() - resumed_ns
+        Program(run, Moment(began_ns, unix_ns), spent_ns).start()
 
     when_imported("torch", start, _tell)
-    joined_ns = time.perf_counter_ns()
+    joined_ns = time.monotonic_ns()
 
 
 def _tell(where: str, error: BaseException) -> None:

@@ -26,7 +26,7 @@ from stepscope.collect.transfer import TransferCollector, accelerator_present
 from stepscope.config import ENV_STATUS
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
-from stepscope.session.header import process_header, process_rank
+from stepscope.session.header import Moment, process_header, process_rank
 
 __all__ = ["Program"]
 
@@ -41,8 +41,9 @@ class _Collector(Protocol):
 class Program:
     """A process of the run. It writes nothing until its loop shows a first sign of life."""
 
-    def __init__(self, run: str, spent_ns: int) -> None:
+    def __init__(self, run: str, began: Moment, spent_ns: int) -> None:
         self._run = run
+        self._began = began
         self._spent_ns = spent_ns  # on joining, so far
         self._recorder = Recorder()
         self._awake = False
@@ -100,16 +101,17 @@ class Program:
         sample(intern(names.OWN_STARTUP_NS), float(spent_ns))
 
     def _open(self) -> None:
-        process = f"{os.getpid()}-{time.time_ns()}"
+        process = f"{os.getpid()}-{self._began.unix_ns}"
         base = Path(self._run, f"rank-{process_rank(os.environ):05d}", process)
         status = os.environ.get(ENV_STATUS)
         page = str(Path(status, f"{os.getpid()}.status")) if status else ""
-        header = process_header(os.environ, sys.argv, self._recorder.core.name)
+        header = process_header(os.environ, sys.argv, self._recorder.core.name, self._began)
         self._recorder.open(str(base), header, page)
 
     def _after_fork(self) -> None:
         """In a forked child: forget what is the parent's, and go on in files of our own."""
         try:
+            self._began = Moment.now()
             self._recorder.after_fork()
             if self._awake:
                 self._open()

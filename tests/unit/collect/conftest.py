@@ -12,7 +12,7 @@ from stepscope.model.event import Row
 from stepscope.record.frames import HEADER, frame
 from stepscope.record.recorder import Recorder
 from stepscope.record.twin import TwinCore
-from stepscope.session.header import process_header
+from stepscope.session.header import Moment, process_header
 from stepscope.store.frames import FramesReader
 
 Read: TypeAlias = Callable[..., list[Row]]
@@ -29,7 +29,7 @@ def recorder() -> Recorder:
 def read(recorder: Recorder, tmp_path: Path) -> Read:
     """All rows so far, or those of one name."""
     path = tmp_path / "drained.frames"
-    path.write_bytes(frame(HEADER, process_header({}, [], "python")))
+    path.write_bytes(frame(HEADER, process_header({}, [], "python", Moment(0, 0))))
 
     def read(name: str = "") -> list[Row]:
         with path.open("ab") as file:
