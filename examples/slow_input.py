@@ -21,13 +21,13 @@ from torch.utils.data import DataLoader, Dataset
 
 # -----------------------------------------------------------------------------
 parser = argparse.ArgumentParser()
-parser.add_argument("--images", type=int, default=768)
+parser.add_argument("--images", type=int, default=640)
 parser.add_argument("--epochs", type=int, default=6)
 parser.add_argument("--batch-size", type=int, default=32)
 parser.add_argument("--workers", type=int, default=0)  # the fix: try 2
 args = parser.parse_args()
 
-side = 40  # pixels of a stored image, both ways
+side = 64  # pixels of a stored image, both ways
 crop = 32  # pixels the model sees, both ways
 classes = 10
 torch.manual_seed(1337)
@@ -103,7 +103,7 @@ class Images(Dataset[tuple[Tensor, int]]):
 
 
 class Net(nn.Module):
-    def __init__(self, width: int = 24):
+    def __init__(self, width: int = 12):
         super().__init__()
         self.conv1 = nn.Conv2d(3, width, 3, padding=1)
         self.conv2 = nn.Conv2d(width, 2 * width, 3, padding=1, stride=2)
