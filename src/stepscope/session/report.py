@@ -26,8 +26,8 @@ def show_report(wanted: str, *, json: bool) -> None:
     run = find_run(Path(RUNS_FOLDER), wanted)
     summary = read_summary(run)
     if summary is None:
-        say(f"{run.name} goes on or was killed: this is what it recorded so far.")
         summary = summarise_run(run)
+        say(f"{run.name} goes on or was killed: this is what it recorded so far.")
     else:
         from stepscope.store.check import check_segments
 
