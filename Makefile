@@ -27,6 +27,7 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard setup.py native/*.c native/*
 demo: install
 	@echo 'stepscope run examples/slow_input.py'
 	@$(BIN)/stepscope run examples/slow_input.py
+	@echo "the run is in $$(ls -td runs/*/ | head -1) · show it again: $(BIN)/stepscope report"
 
 test: install
 	$(BIN)/python -m pytest
