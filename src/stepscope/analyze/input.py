@@ -42,10 +42,10 @@ def _waiting(whole: Whole, share: float) -> Finding:
     cause = _by_workers(whole, workers) if workers else _in_this_process(whole, workers)
     is_cpu = cause.busy is None or cause.busy >= 0.5
     kind = "input-cpu" if is_cpu else "input-io"
-    what = "computing the next batch" if is_cpu else "data that was still on its way"
+    what = "batches to be computed" if is_cpu else "data to arrive"
     return Finding(
         kind=kind,
-        title=f"input-bound: training waits for {what} {percent(share)} of the time",
+        title=f"input-bound: {percent(share)} of the time training waits for {what}",
         share=share,
         severity=severity(kind, share),
         confidence=confidence(whole, Phase.INPUT_WAIT, separated=separation(cause.busy)),
@@ -116,7 +116,10 @@ def _startup_ns(whole: Whole, use: LoaderUse) -> float:
     workers = _workers(use)
     if not workers or not use.batches:
         return 0.0
-    a_batch_ns = workers * whole.wall_ns / use.batches / len(whole.loops)  # at most, of one worker
+    if use.batches < 2 * workers * use.iterations:
+        return float(use.iter_ns)  # too few batches to know what one takes once workers run
+    running_ns = whole.wall_ns / len(whole.loops) - use.iter_ns - use.first_ns
+    a_batch_ns = workers * running_ns / use.batches
     return use.iter_ns + max(0.0, use.first_ns - use.iterations * a_batch_ns)
 
 
@@ -128,7 +131,7 @@ def _worker_startup(whole: Whole, startup_ns: float) -> Finding:
     measures = _measures(whole, _workers(whole.loader), None) | {"iterations": float(iterations)}
     return Finding(
         kind=kind,
-        title=f"input-bound: starting loader workers takes {percent(share)} of the time",
+        title=f"input-bound: {percent(share)} of the time goes to starting loader workers",
         share=share,
         severity=severity(kind, share),
         confidence=confidence(

@@ -173,15 +173,17 @@ def sum_up(line: Timeline) -> StepTime:
     times, clocks = line.times, line.clocks
     wall, cpu = [0] * COUNT, [0] * COUNT
     before, clock = times[0], clocks[0]
-    if clock < 0:
-        clock = max(0, _next_reading(clocks, 0)[1])
     has_cpu = False
+    at, reading = _next_reading(clocks, 0)
+    if clock < 0:
+        clock = reading
     for place, phase in enumerate(line.phases, 1):
         now, then = times[place], clocks[place]
         if then < 0:  # not read here: between two readings the clock is taken to run evenly
-            at, reading = _next_reading(clocks, place)
+            if at <= place:
+                at, reading = _next_reading(clocks, place)
             then = clock
-            if at:
+            if at < len(times):
                 then += (reading - clock) * (now - before) // (times[at] - before)
         else:
             has_cpu = True
@@ -189,7 +191,7 @@ def sum_up(line: Timeline) -> StepTime:
             wall[phase] += now - before
             cpu[phase] += then - clock
         else:
-            computed = min(then - clock, now - before)
+            computed = max(0, min(then - clock, now - before))
             wall[_FORWARD] += computed
             cpu[_FORWARD] += then - clock
             wall[_BETWEEN if phase == _LOSS_BETWEEN else _OPTIMIZER] += now - before - computed
@@ -198,8 +200,8 @@ def sum_up(line: Timeline) -> StepTime:
 
 
 def _next_reading(clocks: list[int], place: int) -> tuple[int, int]:
-    """(where, value) of the first reading behind a place; (0, -1): there is none."""
+    """(where, value) of the first reading behind a place; (their number, 0): there is none."""
     for at in range(place + 1, len(clocks)):
         if clocks[at] >= 0:
             return at, clocks[at]
-    return 0, -1
+    return len(clocks), 0

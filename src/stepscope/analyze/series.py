@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 __all__ = ["Series"]
 
-POINTS = 2048
+POINTS = 2048  # even, so that pairs come out
 
 
 class Series:
@@ -18,15 +18,29 @@ class Series:
         self._join = join  # the later value for a counter, the larger one for a peak, …
         self._times = array("q")
         self._values = array("d")
+        self._samples_each = 1  # how many samples a point stands for; the first one is kept alone
+        self._in_last = 0
 
     def update(self, time_ns: int, value: float) -> None:
+        if self._in_last and self._in_last < self._samples_each:
+            self._times[-1] = time_ns
+            self._values[-1] = self._join(self._values[-1], value)
+            self._in_last += 1
+            return
+        self._in_last = 1 if self._times else self._samples_each
         self._times.append(time_ns)
         self._values.append(value)
-        if len(self._times) >= POINTS:
-            pairs = range(0, len(self._times) - 1, 2)
-            values = self._values
-            self._values = array("d", [self._join(values[at], values[at + 1]) for at in pairs])
-            self._times = array("q", [self._times[at + 1] for at in pairs])
+        if len(self._times) > POINTS:
+            self._thin()
+
+    def _thin(self) -> None:
+        times, values = self._times, self._values
+        pairs = range(1, len(times) - 1, 2)
+        self._times = array("q", [times[0], *(times[at + 1] for at in pairs)])
+        joined = (self._join(values[at], values[at + 1]) for at in pairs)
+        self._values = array("d", [values[0], *joined])
+        self._samples_each *= 2
+        self._in_last = self._samples_each
 
     def growth(self, start_ns: int, end_ns: int, from_zero: bool) -> float | None:
         """How much a counter grew between two moments, as far as it was sampled; None: it was not.

@@ -95,20 +95,20 @@ class Summary:
         """A saved summary again. Raises FormatError for what is none."""
         try:
             return cls(
-                run=saved["run"],
+                run=dict(saved["run"]),
                 steps=StepsSummary(**saved["steps"]),
                 wall_ms=saved["wall_ms"],
                 startup_ms=saved["startup_ms"],
                 tail_ms=saved["tail_ms"],
                 breakdown=tuple(PhaseShare(**part) for part in saved["breakdown"]),
                 findings=tuple(_finding_from_dict(one) for one in saved["findings"]),
-                memory=saved["memory"],
-                resources=saved["resources"],
-                overhead=saved["overhead"],
-                coverage=saved["coverage"],
+                memory=dict(saved["memory"]),
+                resources=dict(saved["resources"]),
+                overhead=dict(saved["overhead"]),
+                coverage=dict(saved["coverage"]),
                 ranks=tuple(RankSummary(**rank) for rank in saved["ranks"]),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise FormatError(
                 f"The summary is not whole ({error}): make it anew from the run's events."
             ) from error

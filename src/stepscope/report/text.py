@@ -69,7 +69,7 @@ class _View:
         return made
 
     def _indented(self, text: Text, by: int = _INDENT) -> Padding:
-        return Padding(text, (0, 0, 0, by))
+        return Padding(text, (0, 0, 0, by), expand=False)
 
     def _heading(self) -> Text:
         name = str(self._summary.run.get("name") or "")
@@ -109,7 +109,7 @@ class _View:
         return (
             self._text((part.phase, colour)),
             self._text(f"{part.ms / steps:,.2f}" if steps else ""),
-            self._text(_percent(part.share)),
+            self._text(f"{part.share * 100:.1f} %"),
             self._text((self._glyphs.bar(part.share, width), colour)),
         )
 
@@ -122,15 +122,18 @@ class _View:
             table.add_row(*(self._text(cell) for cell in _rank_cells(rank)))
         more = len(self._summary.ranks) - len(shown)
         if more:
-            table.add_row(self._text(f"and {more} more"))
+            table.add_row(self._text("…"), self._text(""), self._text(f"and {more} more"))
         return table
 
     def _finding(self, number: int, finding: Finding) -> Iterator[RenderableType]:
         facts = [f"{_percent(finding.share)} of the time"]
         if finding.kind != "compute" and finding.max_speedup is not None:
-            facts.append(f"at most {_factor(finding.max_speedup)} faster without it")
-        facts.append(f"confidence {_percent(finding.confidence)}")
+            facts.append(f"at most {_factor(finding.max_speedup)} as fast")
+        facts.append(f"confidence {int(finding.confidence * 100)} %")  # never rounded up
         yield self._text((f"{number}. {finding.kind}", "bold"), f"  {' · '.join(facts)}")
+        if finding.kind == "compute" and number > 1:  # the rest of the time, not a thing to mend
+            yield self._indented(self._text(*finding.evidence[:1]))
+            return
         for sentence in finding.evidence:
             yield self._indented(self._text(sentence))
         place = _place(finding.location)
@@ -192,7 +195,7 @@ def _steps(count: int) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{share * 100:.1f} %"
+    return f"{share * 100:.0f} %" if share >= 0.1 else f"{share * 100:.1f} %"
 
 
 def _factor(factor: float) -> str:

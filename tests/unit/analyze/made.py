@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from stepscope.analyze.fold import LoopFold
 from stepscope.analyze.loop import Loop
@@ -75,14 +76,15 @@ def batch(events: Iterable[Event]) -> Batch:
         }
         for event in events
     ]
-    absent = {"cpu_start_ns": -1, "cpu_ns": -1}
     columns = {
-        column.name: memoryview(
-            array(column.code, [row.get(column.name, absent.get(column.name, 0)) for row in rows])  # type: ignore[misc]
-        )
+        column.name: memoryview(array(column.code, [_number(row, column.name) for row in rows]))
         for column in COLUMNS
     }
     return Batch(len(rows), columns, {number: text for text, number in numbers.items()})
+
+
+def _number(row: Event, column: str) -> Any:
+    return row.get(column, -1 if column in ("cpu_start_ns", "cpu_ns") else 0)
 
 
 def fold(events: Sequence[Event], batch_size: int = 1000, began: float = 0.0) -> LoopFold:

@@ -134,7 +134,7 @@ def test_zeroing_gradients_before_the_backward_does_not_hide_the_loss() -> None:
     }
 
 
-def test_a_backward_without_a_forward_takes_the_cpu_time_before_it_as_forward_and_says_so() -> None:
+def test_a_backward_without_a_forward_takes_the_cpu_time_before_it_as_forward() -> None:
     events = [
         next_(0, 10, cpu=(0, 10)),
         backward(40, 50, cpu=(35, 45)),  # 30 ms before it, 25 of them on the CPU
@@ -232,7 +232,8 @@ def test_zipped_evaluation_loaders_are_one_evaluation() -> None:
 
 def test_a_teacher_without_gradients_is_forward_and_not_evaluation() -> None:
     events = [
-        next_(0, 10), no_grad(10, 30, module=50), forward(30, 40), backward(40, 60), optimizer(60, 70),
+        next_(0, 10), no_grad(10, 30, module=50), forward(30, 40), backward(40, 60),
+        optimizer(60, 70),
         next_(70, 80), no_grad(80, 100, module=50), forward(100, 110), backward(110, 130),
         optimizer(130, 140),
     ]  # fmt: skip
@@ -308,7 +309,7 @@ def nested(draw: st.DrawFn, start: int = 0, end: int = 1000, depth: int = 3) -> 
         code, value = draw(st.sampled_from(CODES)), draw(st.sampled_from((0.0, 1.0)))
         failed = draw(st.sampled_from((0, 0, 1)))
         arg = draw(st.integers(1, 3))
-        rows.append(tuple(LoopSpan(begin, stop, code, arg, value, *clock, failed)))
+        rows.append(LoopSpan(begin, stop, code, arg, value, *clock, failed))
     return rows
 
 
@@ -348,5 +349,5 @@ def test_an_empty_step_has_no_time() -> None:
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_span_beyond_both_ends_is_cut_to_the_step(code: int) -> None:
-    time = sum_up(attribute([tuple(LoopSpan(0, 100, code, value=1.0))], 40, 60, -1, set()))
+    time = sum_up(attribute([LoopSpan(0, 100, code, value=1.0)], 40, 60, -1, set()))
     assert sum(time.wall_ns) == max(time.wall_ns) == 20

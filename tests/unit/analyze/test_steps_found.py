@@ -319,3 +319,13 @@ def test_a_module_around_the_whole_loop_hides_no_step() -> None:
     inner = [event for event in training(3) if event["name"] != names.FORWARD]
     found = loop([*inner, trainer])
     assert found.steps == 3
+
+
+def test_progress_tells_steps_rate_and_main_phase_while_it_runs() -> None:
+    assert fold([]).progress() == (0, None, "", None)
+    running = fold(training(40)).progress()
+    assert running.steps == 40
+    assert running.steps_per_second == pytest.approx(10.0)
+    assert running.phase == "input wait"
+    assert running.share == pytest.approx(0.3)
+    assert fold([iter_(0, 1), next_(1, 2), no_grad(2, 3), next_(3, 4)]).progress().steps == 2

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+
+from stepscope.advise.catalogue import advise, recommend
+from stepscope.model.finding import Finding
+
+NO_WORKERS = {
+    "step_ms": 400.0, "input_ms": 300.0, "batches_per_step": 1.0, "ranks": 1.0, "workers": 0.0,
+    "busy_share": 1.0, "cpu_count": 4.0, "program_cpu_cores": 1.0,
+}  # fmt: skip
+
+
+def found(kind: str, share: float = 0.5, **measures: float) -> Finding:
+    return Finding(kind, "title", share, 0.5, 0.9, measures=measures)
+
+
+def test_loader_workers_are_advised_with_their_number_and_the_gain_of_the_model() -> None:
+    advice = recommend(found("input-cpu", 0.75, **NO_WORKERS))
+    assert advice is not None
+    # 0.3 s of CPU a batch, 0.1 s of work: three workers keep up with the training thread.
+    assert advice.action == "DataLoader(..., num_workers=3, persistent_workers=True)"
+    assert advice.expected_speedup is not None
+    low, high = advice.expected_speedup
+    assert high == pytest.approx(4.0)
+    assert low == pytest.approx(0.4 / 0.1041 / 1.3)  # 4.1 ms to receive, 30 % of doubt
+    assert advice.automatic
+
+
+def test_on_few_cpus_the_gain_is_what_the_cpus_allow() -> None:
+    advice = recommend(found("input-cpu", 0.75, **(NO_WORKERS | {"cpu_count": 2.0})))
+    assert advice is not None
+    assert advice.action == "DataLoader(..., num_workers=2, persistent_workers=True)"
+    assert advice.expected_speedup is not None
+    assert advice.expected_speedup[1] == pytest.approx(2.0)  # 0.4 s of CPU a batch on two CPUs
+
+
+def test_blocked_loading_takes_more_workers_than_cpus() -> None:
+    measures = NO_WORKERS | {"busy_share": 0.0, "cpu_count": 1.0, "program_cpu_cores": 0.25}
+    advice = recommend(found("input-io", 0.75, **measures))
+    assert advice is not None
+    assert advice.action == "DataLoader(..., num_workers=3, persistent_workers=True)"
+
+
+def test_an_iterable_dataset_is_not_changed_without_asking() -> None:
+    advice = recommend(found("input-cpu", 0.75, **NO_WORKERS, iterable=1.0))
+    assert advice is not None
+    assert not advice.automatic
+    assert "iterable" in advice.risk
+
+
+def test_where_more_workers_do_not_help_batches_must_get_cheaper() -> None:
+    busy = NO_WORKERS | {"workers": 2.0, "cpu_count": 2.0, "children_cpu_cores": 1.9}
+    advice = recommend(found("input-cpu", 0.5, **busy))
+    assert advice is not None
+    assert "cheaper" in advice.title
+    assert advice.expected_speedup == pytest.approx((1.0, 2.0))
+
+
+def test_without_measures_no_gain_is_claimed() -> None:
+    advice = recommend(found("input-cpu"))
+    assert advice is not None
+    assert advice.expected_speedup is None
+
+
+def test_persistent_workers_save_all_starts_but_the_first() -> None:
+    advice = recommend(found("input-worker-startup", 0.5, iterations=5.0))
+    assert advice is not None
+    assert advice.action == "DataLoader(..., persistent_workers=True)"
+    assert advice.expected_speedup == pytest.approx((1.0, 1 / 0.6))
+
+
+def test_evaluating_half_as_often_gains_half_of_its_share() -> None:
+    advice = recommend(found("validation", 0.5))
+    assert advice is not None
+    assert advice.expected_speedup == pytest.approx((1 / 0.75, 2.0))
+
+
+def test_nothing_is_promised_for_computation() -> None:
+    advice = recommend(found("compute", 0.98))
+    assert advice is not None
+    assert advice.expected_speedup is None
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["gc", "transfer", "python-in-loop", "optimizer", "oversubscription", "swap"],
+)
+def test_no_advice_promises_more_than_amdahl(kind: str) -> None:
+    finding = found(kind, 0.5)
+    (advised,) = advise([finding])
+    assert advised.recommendation is not None
+    assert advised.recommendation.expected_speedup is not None
+    low, high = advised.recommendation.expected_speedup
+    assert 1.0 <= low <= high <= 2.0 + 1e-9
+
+
+def test_a_share_of_everything_has_no_bound() -> None:
+    advice = recommend(found("python-in-loop", 1.0))
+    assert advice is not None
+    assert advice.expected_speedup is None
+
+
+def test_an_unknown_kind_gets_no_advice() -> None:
+    assert recommend(found("straggler")) is None

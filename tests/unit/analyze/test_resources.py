@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+
+from stepscope.analyze.resources import ResourceFold
+from stepscope.analyze.series import POINTS, Series
+from stepscope.model import names
+from tests.unit.analyze.made import MS, Event, batch, sample
+
+S = 1000.0  # ms
+PROGRAM, WORKER, LATE = 41, 42, 43
+
+
+def counted(name: str, per_s: float, pid: int = 0, first: int = 0, last: int = 10) -> list[Event]:
+    return [sample(name, at * S, (at - first) * per_s, pid) for at in range(first, last + 1)]
+
+
+def used(events: list[Event], start: float = 2.0, end: float = 8.0):  # type: ignore[no-untyped-def]
+    fold = ResourceFold()
+    fold.update(batch(events))
+    return fold.get(round(start * S * MS), round(end * S * MS), {PROGRAM})
+
+
+def test_counters_are_differenced_over_the_time_of_the_loop() -> None:
+    found = used(
+        [
+            *counted(names.PROCESS_CPU_NS, 1.5e9, PROGRAM),
+            *counted(names.PROCESS_CPU_NS, 0.5e9, WORKER),
+            *counted(names.PROCESS_READ_BYTES, 2e6, WORKER),
+            *counted(names.HOST_PRESSURE_IO_NS, 0.25e9),
+        ]
+    )
+    assert found.program.cpu_cores == pytest.approx(1.5)
+    assert (found.children.processes, found.children.cpu_cores) == (1, pytest.approx(0.5))
+    assert found.children.read_bytes_per_s == pytest.approx(2e6)
+    assert found.pressure_io_share == pytest.approx(0.25)
+
+
+def test_the_edges_of_the_loop_may_lie_between_samples() -> None:
+    found = used(counted(names.PROCESS_CPU_NS, 1e9, PROGRAM), start=2.3, end=2.7)
+    assert found.program.cpu_cores == pytest.approx(1.0)
+
+
+def test_a_process_that_began_within_the_loop_counts_from_its_beginning() -> None:
+    late = [sample(names.PROCESS_CPU_NS, at * S, (at - 4) * 1e9, LATE) for at in range(5, 11)]
+    found = used([*counted(names.PROCESS_CPU_NS, 1e9, PROGRAM), *late])
+    assert found.children.cpu_cores == pytest.approx(4 / 6)  # 4 of the 6 seconds
+
+
+def test_what_was_not_sampled_is_absent_and_not_zero() -> None:
+    found = used(counted(names.PROCESS_CPU_NS, 1e9, PROGRAM))
+    assert found.program.read_bytes_per_s is None
+    assert found.children.cpu_cores is None
+    assert found.cpu_count is None
+    assert found.gpus == ()
+    nothing = ResourceFold().get(0, 1000, {PROGRAM})
+    assert (nothing.program.processes, nothing.program.cpu_cores) == (0, None)
+
+
+def test_peaks_and_lows_are_those_within_the_loop() -> None:
+    found = used(
+        [
+            *counted(names.PROCESS_CPU_NS, 1e9, PROGRAM),
+            *[sample(names.PROCESS_RSS_BYTES, at * S, 100.0 * at, PROGRAM) for at in range(11)],
+            *[
+                sample(names.HOST_MEMORY_AVAILABLE_BYTES, at * S, 1000 - 10 * at)
+                for at in range(11)
+            ],
+            sample(names.HOST_CPU_COUNT, 0, 2),
+            sample(names.GPU_BUSY_SHARE, 3 * S, 0.4, 1),
+            sample(names.GPU_BUSY_SHARE, 5 * S, 0.6, 1),
+            sample(names.GPU_BUSY_SHARE, 9 * S, 1.0, 1),
+        ]
+    )
+    assert found.program.peak_rss_bytes == 800.0
+    assert found.memory_available_bytes == 920.0
+    assert found.cpu_count == 2.0
+    assert (found.gpus[0].index, found.gpus[0].busy_share) == (1, pytest.approx(0.5))
+    assert found.to_dict()["gpus"][0]["memory_used_bytes"] is None
+
+
+def test_a_long_series_keeps_its_growth_in_bounded_memory() -> None:
+    series = Series(lambda _, later: later)
+    for second in range(20_000):
+        series.update(second, 3.0 * second)
+    assert len(series._times) <= POINTS
+    assert series.growth(1000, 19_000, from_zero=False) == pytest.approx(54_000)
