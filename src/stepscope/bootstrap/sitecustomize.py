@@ -7,27 +7,32 @@ been there: this folder goes from sys.path, this module from sys.modules.
 
 import os
 import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
-def _join():
+def _join() -> None:
     try:
-        try:
-            from stepscope.session.join import join
-        except ImportError:
-            join = _import_from(os.environ["STEPSCOPE_PACKAGE"])
-        join()
+        began_ns = time.monotonic_ns()
+        _import_join()(began_ns)
     except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
         if os.environ.get("STEPSCOPE_DEBUG") == "1":
             sys.stderr.write(f"stepscope: could not join: {error!r}\n")
 
 
-def _import_from(folder):
-    """stepscope from where the launcher has it, for Pythons in which it is not installed."""
-    sys.path.append(folder)
+def _import_join() -> "Callable[[int], None]":
+    """Where this Python lacks stepscope, it is taken from where the launcher has it."""
+    folder = os.environ.get("STEPSCOPE_PACKAGE", "")
+    lent = [folder] if folder and folder not in sys.path else []
+    sys.path += lent
     try:
         from stepscope.session.join import join
     finally:
-        sys.path.remove(folder)
+        for entry in lent:
+            sys.path.remove(entry)
     return join
 
 
@@ -39,4 +44,4 @@ sys.path[:] = [entry for entry in sys.path if not entry or os.path.abspath(entry
 del sys.modules["sitecustomize"]
 # The user's own, if there is one. Whatever it raises, the ImportError of there being none
 # included, is what Python would have met without us.
-import sitecustomize  # noqa: E402, F401
+import sitecustomize  # type: ignore[import-not-found]  # noqa: E402, F401

@@ -69,21 +69,27 @@ def forward_call(
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         nonlocal waking
-        if compiling() or is_open(forward):
+        token = -1
+        try:
+            # A module inside a dataset is part of loading, and workers call many of them.
+            nested = (
+                compiling()
+                or is_open(forward)
+                or is_open(loading)
+                or worker._worker_info is not None
+            )
+            if not nested:
+                if waking is not None:
+                    wake, waking = waking, None
+                    wake()
+                token = begin(forward, id(self), 1.0 if with_gradients() else 0.0)
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            failed(names.FORWARD, error)
+            nested = False
+        if nested:
             if direct and self._compiled_call_impl is None:
                 return self._call_impl(*args, **kwargs)
             return original(self, *args, **kwargs)
-        # A module inside a dataset is part of loading, and in a worker there are many of them.
-        if is_open(loading) or worker._worker_info is not None:
-            return original(self, *args, **kwargs)
-        token = -1
-        try:
-            if waking is not None:
-                wake, waking = waking, None
-                wake()
-            token = begin(forward, id(self), 1.0 if with_gradients() else 0.0)
-        except Exception as error:  # noqa: BLE001 - the border with the user's program
-            failed(names.FORWARD, error)
         wrong = 1
         try:
             result = original(self, *args, **kwargs)

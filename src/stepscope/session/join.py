@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["join"]
 
 
-def join() -> None:
-    """Record this process from the moment it uses torch, if it belongs to a run."""
-    began_ns, unix_ns = time.monotonic_ns(), time.time_ns()
+def join(began_ns: int) -> None:
+    """Record this process from the moment it uses torch, if it belongs to a run.
+
+    began_ns: when joining began, on the monotonic clock.
+    """
+    unix_ns = time.time_ns() - (time.monotonic_ns() - began_ns)
     run = os.environ.get("STEPSCOPE_RUN")
     if not run:
         return

@@ -6,6 +6,8 @@ import atexit
 import os
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,7 +15,7 @@ import torch
 
 from stepscope.collect.backward import BackwardCollector
 from stepscope.collect.chain import nothing
-from stepscope.collect.cost import measure_hook_cost
+from stepscope.collect.cost import HookCost, measure_hook_cost
 from stepscope.collect.forward import ForwardCollector
 from stepscope.collect.gc import GcCollector
 from stepscope.collect.gpu import AllocatorSource
@@ -47,25 +49,42 @@ class Program:
         self._spent_ns = spent_ns  # on joining, so far
         self._recorder = Recorder()
         self._awake = False
+        self._cost: HookCost | None = None
         self._gc = GcCollector()
         self._timeline: CudaTimeline | None = None
 
     def start(self) -> None:
         """Hook torch. From here on, what the program does is seen."""
-        began_ns = time.perf_counter_ns()
+        began_ns = time.monotonic_ns()
+        self._guarded("measuring the cost of hooks", self._measure_cost)
+        self._guarded("hooking torch", self._start_collectors)
+        self._guarded("minding forks and the end", self._mind_forks_and_the_end)
+        self._spent_ns += time.monotonic_ns() - began_ns
+
+    def _guarded(self, what: str, do: Callable[[], None]) -> None:
+        """Whatever fails in here, the program goes on and the rest of us too."""
+        try:
+            do()
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            self._recorder.failed(what, error)
+
+    def _measure_cost(self) -> None:
         self._cost = measure_hook_cost(self._recorder)
+
+    def _start_collectors(self) -> None:
         recorder, at_step = self._recorder, nothing
-        if accelerator_present(torch) and torch.version.cuda:
+        if torch.version.cuda and accelerator_present(torch):
             self._timeline = CudaTimeline(recorder, CudaDriver(torch.cuda))
             recorder = self._timeline.recorder()
             at_step = AllocatorSource(recorder, torch.cuda)
         for collector in self._collectors(at_step):
-            self._start(collector, recorder)
-        os.register_at_fork(after_in_child=self._after_fork)
-        when_imported("torch._dynamo.trace_rules", _keep_from_compiling, recorder.failed)
-        when_imported("multiprocessing.util", self._mind_workers, recorder.failed)
-        atexit.register(self._leave)
-        self._spent_ns += time.perf_counter_ns() - began_ns
+            self._guarded(f"starting {collector.name}", partial(collector.start, recorder))
+
+    def _mind_forks_and_the_end(self) -> None:
+        atexit.register(self._guarded, "at exit", self._leave)
+        os.register_at_fork(after_in_child=lambda: self._guarded("after a fork", self._after_fork))
+        when_imported("multiprocessing.util", self._mind_workers, self._recorder.failed)
+        when_imported("torch._dynamo.trace_rules", _keep_from_compiling, self._recorder.failed)
 
     def _collectors(self, at_step: Any) -> tuple[_Collector, ...]:
         # All of these are cheap enough for every level; dearer ones will be for some.
@@ -79,25 +98,19 @@ class Program:
             SavesCollector(),
         )
 
-    def _start(self, collector: _Collector, recorder: Recorder) -> None:
-        """One collector that cannot start does not keep the others from starting."""
-        try:
-            collector.start(recorder)
-        except Exception as error:  # noqa: BLE001 - the border with the user's program
-            self._recorder.failed(f"starting {collector.name}", error)
-
     def _wake(self) -> None:
         """The loop lives: open the files, say what joining cost, and record collections too."""
         if self._awake:
             return
         self._awake = True
-        began_ns = time.perf_counter_ns()
+        began_ns = time.monotonic_ns()
         self._open()
-        self._start(self._gc, self._recorder)
+        self._guarded("starting gc", lambda: self._gc.start(self._recorder))
         sample, intern = self._recorder.sample, self._recorder.intern
-        sample(intern(names.OWN_CALL_COST_NS), self._cost.call_ns)
-        sample(intern(names.OWN_PROBE_COST_NS), self._cost.probe_ns)
-        spent_ns = self._spent_ns + time.perf_counter_ns() - began_ns
+        if self._cost is not None:
+            sample(intern(names.OWN_CALL_COST_NS), self._cost.call_ns)
+            sample(intern(names.OWN_PROBE_COST_NS), self._cost.probe_ns)
+        spent_ns = self._spent_ns + time.monotonic_ns() - began_ns
         sample(intern(names.OWN_STARTUP_NS), float(spent_ns))
 
     def _open(self) -> None:
@@ -110,33 +123,27 @@ class Program:
 
     def _after_fork(self) -> None:
         """In a forked child: forget what is the parent's, and go on in files of our own."""
-        try:
-            self._began = Moment.now()
-            self._recorder.after_fork()
-            if self._awake:
-                self._open()
-        except Exception as error:  # noqa: BLE001
-            self._recorder.failed("after a fork", error)
+        self._began = Moment.now()
+        self._recorder.after_fork()
+        if self._awake:
+            self._open()
 
     def _mind_workers(self, util: Any) -> None:
         """Children of multiprocessing end with os._exit: no atexit, but their own finalizers."""
 
         def in_child(program: Program) -> None:
-            util.Finalize(None, program._leave, exitpriority=-100)
+            leave = ("at exit", program._leave)
+            util.Finalize(None, program._guarded, args=leave, exitpriority=-100)
 
         util.register_after_fork(self, in_child)
 
     def _leave(self) -> None:
         """The process ends: write what is pending."""
-        try:
-            if self._timeline is not None:
-                self._timeline.poll()
-            if not self._awake or not self._recorder.counters()["recorded"]:
-                return
+        if self._timeline is not None:
+            self._timeline.poll()
+        if self._awake and self._recorder.counters()["recorded"]:
             self._recorder.mark(self._recorder.intern(names.PROCESS_EXIT))
-            self._recorder.close()
-        except Exception as error:  # noqa: BLE001
-            self._recorder.failed("at exit", error)
+        self._recorder.close()
 
 
 def _keep_from_compiling(trace_rules: Any) -> None:

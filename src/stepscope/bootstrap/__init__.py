@@ -1,0 +1,1 @@
+"""The folder that `stepscope run` puts first on PYTHONPATH; a package only to be installed."""
