@@ -102,10 +102,30 @@ def test_the_programs_arguments_are_its_own(script: Script) -> None:
     assert done.stdout == "['--quiet', '-o', 'x', '--', '--json', 'a b', '']\n"
 
 
-def test_a_closed_stdin_and_stderr_are_no_trouble(script: Script) -> None:
-    command = script("import sys; sys.exit(5)")
-    shell = " ".join(command) + " <&- 2>&-"
-    assert subprocess.run(["sh", "-c", shell], timeout=60, check=False).returncode == 5
+@pytest.mark.parametrize("closed", ["<&-", "2>&-", ">&-", "<&- >&- 2>&-"])
+def test_closed_files_are_no_trouble_and_the_program_has_them_closed(
+    script: Script, closed: str
+) -> None:
+    text = """
+import os, sys
+with open("open.txt", "w") as file:
+    for number in range(3):
+        try:
+            os.fstat(number)
+            if number != file.fileno():
+                print(number, file=file)
+        except OSError:
+            pass
+sys.exit(5)
+"""
+    command = script(text)
+    shell = " ".join(command) + f" {closed}"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 5
+    assert done.stdout == b""
+    marks = {"<": "0", "2": "2", ">": "1"}
+    still_open = {"0", "1", "2"} - {marks[word[0]] for word in closed.split()}
+    assert set(Path("open.txt").read_text().split()) == still_open
 
 
 @pytest.mark.parametrize(
@@ -207,7 +227,46 @@ def test_ctrl_c_ends_an_ordinary_program_and_leaves_a_run(script: Script) -> Non
     assert meta()["ended_unix"] is not None
 
 
-def test_ctrl_z_stops_and_a_continued_program_ends_well(script: Script) -> None:
+# What a shell does for a job: a process group of its own in the foreground, and waiting for it.
+SHELL = """
+import os, signal, sys
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+job = os.fork()
+if job == 0:
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpid())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    os.execv(sys.argv[1], sys.argv[1:])
+_, status = os.waitpid(job, os.WUNTRACED)
+print("stopped by", os.WSTOPSIG(status) if os.WIFSTOPPED(status) else "nothing", flush=True)
+os.killpg(job, signal.SIGCONT)
+_, status = os.waitpid(job, 0)
+print("ended with", os.waitstatus_to_exitcode(status), flush=True)
+"""
+
+
+def test_ctrl_z_stops_the_job_and_a_continued_program_ends_well(script: Script) -> None:
+    import pty
+
+    command = script("import time; print('ready', flush=True); time.sleep(3); print('end')")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "xterm"
+        os.execv(sys.executable, [sys.executable, "-c", SHELL, *command])
+    make_size(terminal)
+    read_until(terminal, b"no step yet")
+    os.write(terminal, b"\x1a")
+    said = read_until(terminal, b"stopped by")
+    assert b"\x1b[r" in said  # the screen was given back before
+    said += drain(terminal)
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    assert f"stopped by {int(signal.SIGTSTP)}".encode() in said
+    assert b"end\r\n" in said
+    assert b"ended with 0" in said
+
+
+def test_a_stopped_group_goes_on_when_it_is_continued(script: Script) -> None:
     process = started(
         script("import time; print('ready', flush=True); time.sleep(1); print('end')")
     )
@@ -216,6 +275,15 @@ def test_ctrl_z_stops_and_a_continued_program_ends_well(script: Script) -> None:
     os.killpg(process.pid, signal.SIGCONT)
     out, _ = process.communicate(timeout=30)
     assert (out, process.returncode) == ("end\n", 0)
+
+
+def make_size(terminal: int) -> None:
+    """30 rows of 90 columns."""
+    import fcntl
+    import struct
+    import termios
+
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 30, 90, 0, 0))
 
 
 def read_until(terminal: int, wanted: bytes) -> bytes:
@@ -246,17 +314,14 @@ print([int(each) for each in signal.Signals if signal.getsignal(each) == signal.
 
 
 def test_the_status_line_is_drawn_and_taken_back(script: Script) -> None:
-    import fcntl
     import pty
-    import struct
-    import termios
 
     command = script("import time; print('ready', flush=True); time.sleep(2.5); print('end')")
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ["TERM"] = "xterm"
         os.execv(command[0], command)
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 30, 90, 0, 0))
+    make_size(terminal)
     said = drain(terminal)
     os.waitpid(pid, 0)
     os.close(terminal)

@@ -95,6 +95,12 @@ class Child:
             self._send(info.si_signo)
         return number
 
+    def join(self) -> int:
+        """Its status, when it has ended."""
+        while self.status is None:
+            self.wait(3600.0)
+        return self.status
+
     def _reap(self) -> None:
         if self.status is not None:
             return

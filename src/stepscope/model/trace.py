@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
 
-if TYPE_CHECKING:
-    import pyarrow
-
 __all__ = ["Losses", "Trace"]
+
+Table: TypeAlias = Any  # a pyarrow.Table; this room knows no pyarrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,8 @@ class Trace:
     meta: Mapping[str, Any]  # meta.json; empty when it was lost
     processes: tuple[ProcessInfo, ...]
     load_batches: Callable[[ProcessInfo], Iterator[Batch]] = field(repr=False)
-    load_events: Callable[[], pyarrow.Table] = field(repr=False)
-    query: Callable[[pyarrow.Table, str], pyarrow.Table] = field(repr=False)
+    load_events: Callable[[], Table] = field(repr=False)
+    query: Callable[[Table, str], Table] = field(repr=False)
     load_losses: Callable[[], Losses] = field(repr=False)
 
     def batches(self, process: ProcessInfo) -> Iterator[Batch]:
@@ -45,7 +44,7 @@ class Trace:
         return self.load_batches(process)
 
     @cached_property
-    def events(self) -> pyarrow.Table:
+    def events(self) -> Table:
         """All events of all processes: the columns of model/event.py and host, rank and pid."""
         return self.load_events()
 
@@ -53,6 +52,6 @@ class Trace:
     def losses(self) -> Losses:
         return self.load_losses()
 
-    def sql(self, query: str) -> pyarrow.Table:
+    def sql(self, query: str) -> Table:
         """Asks DuckDB. Tables: `events`, and `spans`, `samples`, `allocations`, `marks` by type."""
         return self.query(self.events, query)

@@ -51,7 +51,7 @@ def profile_command(options: RunOptions) -> int:
     if run.notice:
         say(run.notice)
     with signals_held() as mask:
-        status = make_status_folder(run.path)
+        status = _make_status_folder(run.path)
         environment = child_environment(os.environ, run.path, status, options.settings)
         try:
             child = start(command, environment, mask)
@@ -59,9 +59,7 @@ def profile_command(options: RunOptions) -> int:
             _remove(status, run.path)
             raise
         _profile(options, command, run, status, child)
-    assert child.status is not None
-    sys.stdout.flush()
-    return die_as(child.status)
+    return die_as(child.join())
 
 
 def _profile(
@@ -76,7 +74,9 @@ def _profile(
         watch.start(child.pid)
     gc.freeze()  # what stands now stays: no need to look through it again and again
     gc.enable()
-    exit_code = _accompany(child, watch, options)
+    with troubles.guard("following the program"):
+        _accompany(child, watch, options)
+    exit_code = child.join()  # whatever happened to us
     gc.disable()
     summary = None
     if watch is not None:
@@ -101,7 +101,7 @@ def _tell(
             print(summary_as_line(summary), file=sys.stderr, flush=True)  # noqa: T201
 
 
-def _accompany(child: Child, watch: Watch | None, options: RunOptions) -> int:
+def _accompany(child: Child, watch: Watch | None, options: RunOptions) -> None:
     """Until the program ends: pass signals on, and look once in a while at what was recorded."""
     line = open_status_line(2, os.environ, wanted=not options.quiet)
     interval_s = options.settings.poll_interval_s
@@ -121,7 +121,6 @@ def _accompany(child: Child, watch: Watch | None, options: RunOptions) -> int:
                     line.show(watch.status())
     finally:
         line.close()
-    return child.status
 
 
 def _occupy_closed_files() -> None:
@@ -134,7 +133,7 @@ def _occupy_closed_files() -> None:
             os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)  # gets the lowest number: this one
 
 
-def make_status_folder(run: Path) -> Path:
+def _make_status_folder(run: Path) -> Path:
     """Outside the run folder and in memory where possible: it must work when the disk does not."""
     shared = Path("/dev/shm")
     for parent in (shared, Path(os.environ.get("TMPDIR") or "/tmp"), run):
@@ -144,7 +143,7 @@ def make_status_folder(run: Path) -> Path:
         except OSError:
             continue
         return folder
-    return run
+    return run / "no-status"  # nobody can write there, and nobody will look for it
 
 
 def _remove(*folders: Path) -> None:

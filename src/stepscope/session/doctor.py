@@ -53,7 +53,7 @@ def _core() -> tuple[str, bool]:
 
 
 def _packages() -> tuple[str, bool]:
-    wanted = ("pyarrow", "duckdb", "psutil", "rich", "typer")
+    wanted = ("pyarrow", "duckdb", "psutil", "rich")
     versions = {name: _version(name) for name in wanted}
     missing = [name for name, version in versions.items() if not version]
     text = ", ".join(f"{name} {version or 'MISSING'}" for name, version in versions.items())
