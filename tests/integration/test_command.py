@@ -303,6 +303,15 @@ def drain(terminal: int) -> bytes:
     return said
 
 
+def test_a_parent_that_ignores_its_children_gets_the_exit_code(script: Script) -> None:
+    command = script("import sys; sys.exit(3)")
+    program = (
+        "import signal, subprocess, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN);"
+        "import os; os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    assert run([sys.executable, "-c", program, *command]).returncode == 3
+
+
 def test_the_program_starts_with_the_signals_as_they_were(script: Script) -> None:
     text = """
 import signal

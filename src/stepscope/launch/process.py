@@ -42,6 +42,8 @@ def signals_held() -> Iterator[set[signal.Signals]]:
     """Within, signals wait for Child.wait. Enter before the first thread starts: threads inherit
     the mask, and a thread without it would take the signal and die. Gives the mask from before."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+    # Whoever started us may have it ignored, and then the child's exit code is lost.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         yield {number for number in before if isinstance(number, signal.Signals)}
     finally:
@@ -106,7 +108,7 @@ class Child:
             return
         try:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
-        except ChildProcessError:  # someone else took it (SIGCHLD was ignored): nothing to learn
+        except ChildProcessError:  # someone else in this process took it: nothing to learn
             self.status = 0
             return
         if pid:

@@ -68,7 +68,8 @@ def to_batch(record_batch: pa.RecordBatch) -> Batch:
     for column in COLUMNS:
         values = record_batch.column(column.name)
         if column.name in _STRINGS:
-            columns[column.name] = memoryview(_numbered(values, numbers))
+            may_lack = column.name == "text"
+            columns[column.name] = memoryview(_numbered(values, numbers, may_lack=may_lack))
         else:
             width = values.type.bit_width // 8
             whole = memoryview(values.buffers()[1]).cast("B")
@@ -78,9 +79,15 @@ def to_batch(record_batch: pa.RecordBatch) -> Batch:
     return Batch(record_batch.num_rows, columns, {number: name for name, number in numbers.items()})
 
 
-def _numbered(values: pa.Array, numbers: dict[str, int]) -> array[int]:
+def _numbered(values: pa.Array, numbers: dict[str, int], *, may_lack: bool) -> array[int]:
+    """Each text as a number; 0 for none, where there may be none."""
+    texts = [text or "" for text in values.to_pylist()]
     return array(
-        "I", (numbers.setdefault(v, len(numbers) + 1) if v else 0 for v in values.to_pylist())
+        "I",
+        (
+            numbers.setdefault(text, len(numbers) + 1) if text or not may_lack else 0
+            for text in texts
+        ),
     )
 
 

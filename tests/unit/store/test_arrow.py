@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from stepscope.errors import FormatError
 from stepscope.model.event import Batch
@@ -78,6 +80,28 @@ def test_a_stream_cut_anywhere_gives_complete_batches_only(
         path.write_bytes(content[:end])
         seen.add(len(rows_of(ArrowReader(path))))
     assert seen == {0, 2, 4}
+
+
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(flips=st.lists(st.tuples(st.integers(0), st.integers(1, 255)), min_size=1, max_size=5))
+def test_mutated_bytes_give_fewer_rows_or_a_format_error(
+    tmp_path: Path,
+    recorded: tuple[ProcessInfo, list[Batch]],
+    flips: list[tuple[int, int]],
+) -> None:
+    path = stream(tmp_path / "mutated.arrows", recorded)
+    content = bytearray(path.read_bytes())
+    for position, change in flips:
+        content[position % len(content)] ^= change
+    path.write_bytes(content)
+    try:
+        assert len(rows_of(ArrowReader(path))) <= 4
+    except FormatError:
+        pass
 
 
 @pytest.mark.parametrize("content", [b"hello world, not Arrow", b"ARROW1\0\0" + b"\0" * 80])
