@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 def summary_of(folder: Path, *command: str) -> dict[str, Any]:
     """Run an example under stepscope and read its summary."""
     run = [sys.executable, "-m", "stepscope", "run", "-o", str(folder / "run"), *command]
-    # One thread: two of them slow each other down on a busy machine, and shift the shares.
+    # Threads slow each other down on a busy machine, and shift the shares.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(run, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
