@@ -21,7 +21,7 @@ class HookCost(NamedTuple):
 
 
 def measure_hook_cost(recorder: Recorder) -> HookCost:
-    """The added cost of our wrappers; the events this makes are thrown away."""
+    """The added cost of our wrappers. For a recorder that has not recorded anything yet."""
     from torch.nn import Identity, Module
 
     call, module = Module.__call__, Identity()
@@ -30,7 +30,7 @@ def measure_hook_cost(recorder: Recorder) -> HookCost:
     token = recorder.begin(recorder.intern(names.FORWARD))
     probe_ns = _fastest(recorder, forward_call(recorder, call), module)
     recorder.end(token)
-    recorder.drain()
+    recorder.after_fork()  # begin anew, counters included: these calls are not the program's
     return HookCost(max(call_ns - bare_ns, 0.0), max(probe_ns - bare_ns, 0.0))
 
 

@@ -7,37 +7,19 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import torch
-
-from stepscope.collect.backward import BackwardCollector
-from stepscope.collect.chain import nothing
 from stepscope.collect.cost import HookCost, measure_hook_cost
-from stepscope.collect.forward import ForwardCollector
 from stepscope.collect.gc import GcCollector
-from stepscope.collect.gpu import AllocatorSource
 from stepscope.collect.imports import when_imported
-from stepscope.collect.loader import LoaderCollector
-from stepscope.collect.saves import SavesCollector
-from stepscope.collect.steps import StepsCollector
-from stepscope.collect.timeline import CudaDriver, CudaTimeline
-from stepscope.collect.transfer import TransferCollector, accelerator_present
+from stepscope.collect.torch_hooks import TorchHooks
 from stepscope.config import ENV_STATUS
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 from stepscope.session.header import Moment, process_header, process_rank
 
 __all__ = ["Program"]
-
-
-class _Collector(Protocol):
-    name: str
-
-    def start(self, recorder: Any) -> None: ...
-    def stop(self) -> None: ...
 
 
 class Program:
@@ -50,14 +32,14 @@ class Program:
         self._recorder = Recorder()
         self._awake = False
         self._cost: HookCost | None = None
+        self._torch = TorchHooks(self._wake)
         self._gc = GcCollector()
-        self._timeline: CudaTimeline | None = None
 
     def start(self) -> None:
         """Hook torch. From here on, what the program does is seen."""
         began_ns = time.monotonic_ns()
         self._guarded("measuring the cost of hooks", self._measure_cost)
-        self._guarded("hooking torch", self._start_collectors)
+        self._guarded("hooking torch", lambda: self._torch.start(self._recorder))
         self._guarded("minding forks and the end", self._mind_forks_and_the_end)
         self._spent_ns += time.monotonic_ns() - began_ns
 
@@ -71,32 +53,10 @@ class Program:
     def _measure_cost(self) -> None:
         self._cost = measure_hook_cost(self._recorder)
 
-    def _start_collectors(self) -> None:
-        recorder, at_step = self._recorder, nothing
-        if torch.version.cuda and accelerator_present(torch):
-            self._timeline = CudaTimeline(recorder, CudaDriver(torch.cuda))
-            recorder = self._timeline.recorder()
-            at_step = AllocatorSource(recorder, torch.cuda)
-        for collector in self._collectors(at_step):
-            self._guarded(f"starting {collector.name}", partial(collector.start, recorder))
-
     def _mind_forks_and_the_end(self) -> None:
         atexit.register(self._guarded, "at exit", self._leave)
         os.register_at_fork(after_in_child=lambda: self._guarded("after a fork", self._after_fork))
         when_imported("multiprocessing.util", self._mind_workers, self._recorder.failed)
-        when_imported("torch._dynamo.trace_rules", _keep_from_compiling, self._recorder.failed)
-
-    def _collectors(self, at_step: Any) -> tuple[_Collector, ...]:
-        # All of these are cheap enough for every level; dearer ones will be for some.
-        wake = self._wake
-        return (
-            StepsCollector(wake, at_step),
-            ForwardCollector(wake),
-            BackwardCollector(wake),
-            LoaderCollector(wake),
-            TransferCollector(force=os.environ.get("STEPSCOPE_TRANSFERS") == "1"),
-            SavesCollector(),
-        )
 
     def _wake(self) -> None:
         """The loop lives: open the files, say what joining cost, and record collections too."""
@@ -139,13 +99,7 @@ class Program:
 
     def _leave(self) -> None:
         """The process ends: write what is pending."""
-        if self._timeline is not None:
-            self._timeline.poll()
+        self._torch.poll()
         if self._awake and self._recorder.counters()["recorded"]:
             self._recorder.mark(self._recorder.intern(names.PROCESS_EXIT))
         self._recorder.close()
-
-
-def _keep_from_compiling(trace_rules: Any) -> None:
-    """What our wrappers call is run under the program's torch.compile: dynamo is to leave it be."""
-    trace_rules.add("stepscope")

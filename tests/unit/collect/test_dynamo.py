@@ -10,10 +10,8 @@ import torch
 import torch._dynamo
 from torch import nn
 
-from stepscope.collect.backward import BackwardCollector
 from stepscope.collect.forward import ForwardCollector
-from stepscope.collect.loader import LoaderCollector
-from stepscope.collect.steps import StepsCollector
+from stepscope.collect.torch_hooks import TorchHooks
 from stepscope.collect.transfer import TransferCollector
 from stepscope.model import names
 from tests.unit.collect.conftest import Read, Started
@@ -130,15 +128,8 @@ def test_graphs_and_breaks_are_those_of_the_bare_program(
     program: Callable[[], None], started: Started, read: Read
 ) -> None:
     bare = counted(program)
-    torch._dynamo.trace_rules.add("stepscope")  # as the session does when dynamo is imported
-    for collector in (
-        ForwardCollector(),
-        BackwardCollector(),
-        StepsCollector(),
-        LoaderCollector(),
-        TransferCollector(force=True),
-    ):
-        started(collector)
+    started(TorchHooks())
+    started(TransferCollector(force=True))
 
     assert counted(program) == bare
     assert read(names.BACKWARD)

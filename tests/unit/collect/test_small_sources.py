@@ -111,6 +111,7 @@ def test_measuring_the_cost_of_hooks_leaves_no_events(recorder: Recorder, read: 
 
     assert 0 <= cost.probe_ns < cost.call_ns < 1e6
     assert read() == []
+    assert (recorder.counters()["calls"], recorder.counters()["probes"]) == (0, 0)
 
 
 def test_an_accelerator_counts_only_where_its_device_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,86 @@
+"""All that is hooked in torch, for one process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from stepscope.collect.backward import BackwardCollector
+from stepscope.collect.chain import nothing
+from stepscope.collect.forward import ForwardCollector
+from stepscope.collect.gpu import AllocatorSource
+from stepscope.collect.imports import when_imported
+from stepscope.collect.loader import LoaderCollector
+from stepscope.collect.saves import SavesCollector
+from stepscope.collect.steps import StepsCollector
+from stepscope.collect.timeline import CudaDriver, CudaTimeline
+from stepscope.collect.transfer import TransferCollector, accelerator_present
+from stepscope.record.recorder import Recorder
+
+__all__ = ["TorchHooks"]
+
+
+class _Collector(Protocol):
+    name: str
+
+    def start(self, recorder: Recorder) -> None: ...
+    def stop(self) -> None: ...
+
+
+class TorchHooks:
+    """The collectors that stand in torch. `first` is called at the loop's first sign of life."""
+
+    name = "torch"
+
+    def __init__(self, first: Callable[[], None] = nothing) -> None:
+        self._first = first
+        self._collectors: tuple[_Collector, ...] = ()
+        self._timeline: CudaTimeline | None = None
+
+    def start(self, recorder: Recorder) -> None:
+        """One collector that cannot start does not keep the others from starting."""
+        if self._collectors:
+            return
+        import torch
+
+        spans, at_step = recorder, nothing
+        if torch.version.cuda and accelerator_present(torch):
+            self._timeline = CudaTimeline(recorder, CudaDriver(torch.cuda))
+            spans = self._timeline.recorder()
+            at_step = AllocatorSource(recorder, torch.cuda)
+        self._collectors = _collectors(self._first, at_step)
+        for collector in self._collectors:
+            try:
+                collector.start(spans)
+            except Exception as error:  # noqa: BLE001 - the border with the user's program
+                recorder.failed(f"starting {collector.name}", error)
+        when_imported("torch._dynamo.trace_rules", _keep_from_compiling, recorder.failed)
+
+    def stop(self) -> None:
+        for collector in reversed(self._collectors):
+            collector.stop()
+        self._collectors = ()
+        self.poll()
+
+    def poll(self) -> None:
+        """Record what the GPU has done meanwhile, if there is one."""
+        if self._timeline is not None:
+            self._timeline.poll()
+
+
+def _collectors(first: Callable[[], None], at_step: Callable[[], None]) -> tuple[_Collector, ...]:
+    # All of these are cheap enough for every level; dearer ones will be for some.
+    return (
+        StepsCollector(first, at_step),
+        ForwardCollector(first),
+        BackwardCollector(first),
+        LoaderCollector(first),
+        TransferCollector(force=os.environ.get("STEPSCOPE_TRANSFERS") == "1"),
+        SavesCollector(),
+    )
+
+
+def _keep_from_compiling(trace_rules: Any) -> None:
+    """What our wrappers call is run under the program's torch.compile: dynamo is to leave it be."""
+    trace_rules.add("stepscope")
