@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from stepscope.advise.throughput import LoaderCosts, best_workers, throughput
 from stepscope.model.finding import Finding, Recommendation
 
@@ -31,7 +29,7 @@ def speed_up_input(finding: Finding) -> Recommendation:
     high = throughput(costs, workers) / now
     if high < _WORTH_IT or workers == measures.get("workers"):
         return _cheaper(finding)
-    sending = replace(costs, serialise_s=_IPC_BOUND_S / 2, unpickle_s=_IPC_BOUND_S / 2)
+    sending = costs._replace(serialise_s=_IPC_BOUND_S / 2, unpickle_s=_IPC_BOUND_S / 2)
     low = throughput(sending, workers) / now / (1 + _MODEL_ERROR)
     return Recommendation(
         title=f"Let {workers} worker{'s' * (workers > 1)} prepare batches while the model computes",

@@ -7,15 +7,14 @@ Whatever is scarcest sets the pace: the workers, the CPUs or the training thread
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["LoaderCosts", "best_workers", "throughput"]
 
 _NEAR_BEST = 0.97  # the smallest number of workers within 3 % of the best is chosen
 
 
-@dataclass(frozen=True, slots=True)
-class LoaderCosts:
+class LoaderCosts(NamedTuple):
     """Seconds a batch, of one rank; `cores`: CPUs that this rank may use."""
 
     worker_cpu_s: float

@@ -19,8 +19,8 @@ def overlay(line: Timeline, device_rows: Iterable[SpanRow]) -> Timeline:
     busy = _busy(device_rows, line.times[0], line.times[-1])
     if not busy:
         return line
-    made = Timeline([line.times[0]], [line.clocks[0]], noted=line.noted)
-    made.blind_backward = line.blind_backward
+    made = Timeline(line.times[0], line.clocks[0])
+    made.noted, made.blind_backward = line.noted, line.blind_backward
     for place, phase in enumerate(line.phases):
         start, end = line.times[place], line.times[place + 1]
         for until, work in _pieces(busy, start, end):

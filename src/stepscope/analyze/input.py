@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stepscope.analyze.judge import confidence, separation, severity
 from stepscope.analyze.loop import LoaderUse
@@ -27,8 +27,7 @@ def input_findings(whole: Whole) -> Iterator[Finding]:
     yield _waiting(whole, waited_ns / whole.wall_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cause:
+class _Cause(NamedTuple):
     """busy: share of the time in which making batches kept a CPU busy or wanted one."""
 
     busy: float | None
@@ -52,7 +51,9 @@ def _waiting(whole: Whole, share: float) -> Finding:
         evidence=cause.evidence,
         missing=cause.missing,
         location=_location(loader),
-        measures=_measures(whole, workers, cause.busy),
+        measures=_measures(
+            whole, workers, cause.busy if workers else whole.cpu_share(Phase.INPUT_WAIT)
+        ),
     )
 
 
@@ -69,14 +70,16 @@ def _in_this_process(whole: Whole, workers: int | None) -> _Cause:
     if busy is None:
         missing.append("The CPU clock of the thread was not read: computing or waiting is a guess.")
         return _Cause(None, (f"{_wait_sentence(whole)}{how}.",), tuple(missing))
+    # Ready but without a CPU, at most: threads of other phases may have waited for one as well.
+    ready = min(1 - busy, whole.resources.program.run_delay_cores or 0.0)
     if busy >= 0.5:
-        first = (
-            f"{_wait_sentence(whole)}; {percent(busy)} of that it computed in this process{how}."
-        )
-        return _Cause(busy, (first,), tuple(missing))
+        did = f"{percent(busy)} of that it computed in this process{how}"
+        return _Cause(busy + ready, (f"{_wait_sentence(whole)}; {did}.",), tuple(missing))
+    if busy + ready >= 0.5:
+        missing.append("CPUs were in short supply: computing and waiting are hard to tell apart.")
     first = f"{_wait_sentence(whole)}; {percent(1 - busy)} of that it was blocked{how}."
     evidence, unknown = _reading(whole, children=False)
-    return _Cause(busy, (first, *evidence), (*missing, *unknown))
+    return _Cause(min(busy + ready, 0.499), (first, *evidence), (*missing, *unknown))
 
 
 def _by_workers(whole: Whole, workers: int) -> _Cause:

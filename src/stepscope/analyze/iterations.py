@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from operator import itemgetter
 
 from stepscope.analyze.spans import (
@@ -19,16 +18,14 @@ from stepscope.analyze.spans import (
 __all__ = ["Iteration", "evaluation_regions", "in_order", "iterations"]
 
 
-@dataclass(slots=True)
 class Iteration:
     """One pass over a loader, or the part of it that lies in these spans."""
 
-    start_ns: int
-    end_ns: int
-    batches: int = 0
-    evaluated: int = 0  # batches that met a forward without gradients, and nothing else
-    graded: bool = False  # a batch met a forward with gradients, a backward or an optimizer
-    trained: bool = False  # a batch met a backward or an optimizer
+    def __init__(self, start_ns: int, end_ns: int) -> None:
+        self.start_ns, self.end_ns = start_ns, end_ns
+        self.evaluated = 0  # batches that met a forward without gradients, and nothing else
+        self.graded = False  # a batch met a forward with gradients, a backward or an optimizer
+        self.trained = False  # a batch met a backward or an optimizer
 
     @property
     def is_evaluation(self) -> bool:
@@ -120,7 +117,6 @@ class _Walk:
             self._waiting.clear()
             del self._current[iterator]
             return
-        current.batches += 1
         for other in [other for other, evaluated in self._waiting.items() if evaluated]:
             del self._waiting[other]  # its batch is used up
         self._waiting[iterator] = False

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepscope.analyze.phases import COUNT
 from stepscope.analyze.spans import PHASES
@@ -17,36 +17,34 @@ from stepscope.model.phases import Phase
 __all__ = ["GcUse", "LoaderUse", "Loop", "OpenSpan", "PhaseTime"]
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseTime:
+class PhaseTime(NamedTuple):
     """Time of a phase. `cpu_ns`: how much of it the training thread ran; None: not measured."""
 
     wall_ns: int
     cpu_ns: int | None
 
 
-@dataclass(slots=True)
 class LoaderUse:
     """What training waited for one loader (evaluation not included)."""
 
-    settings: Mapping[str, Any]  # of the `loader` mark; empty: not known
-    iterations: int = 0
-    batches: int = 0
-    wait_ns: int = 0  # iter() and next() together
-    iter_ns: int = 0  # iter(): starting workers
-    first_ns: int = 0  # the first next() of each iteration
+    def __init__(self) -> None:
+        self.settings: Mapping[str, Any] = {}  # of the `loader` mark; empty: not known
+        self.iterations = 0
+        self.batches = 0
+        self.wait_ns = 0  # iter() and next() together
+        self.iter_ns = 0  # iter(): starting workers
+        self.first_ns = 0  # the first next() of each iteration
 
 
-@dataclass(slots=True)
 class GcUse:
     """Garbage collections of the training thread within the loop."""
 
-    collections: dict[int, int] = field(default_factory=dict)  # generation → how many
-    longest_ns: int = 0
+    def __init__(self) -> None:
+        self.collections: dict[int, int] = {}  # generation → how many
+        self.longest_ns = 0
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSpan:
+class OpenSpan(NamedTuple):
     """A span that was never closed: what a killed program was in the middle of."""
 
     name: str
@@ -54,7 +52,7 @@ class OpenSpan:
     lasted_ns: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Loop:
     """The loop of one process. Times in ns; the phases add up to the wall clock exactly."""
 

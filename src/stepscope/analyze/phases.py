@@ -8,7 +8,7 @@ most cuts; between two readings it is taken to run evenly.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stepscope.analyze.iterations import evaluation_regions, in_order
 from stepscope.analyze.spans import (
@@ -44,19 +44,20 @@ _PASSED_BY = frozenset(
 )  # may stand before a backward
 
 
-@dataclass(slots=True)
 class Timeline:
     """A step in pieces: piece i lasts from times[i] to times[i + 1] and belongs to phases[i]."""
 
-    times: list[int]
-    clocks: list[int]  # the thread's CPU clock at each time; -1: not read
-    phases: list[int] = field(default_factory=list)  # places in PHASES, or one of _LOSS_*
-    noted: list[tuple[SpanRow, int]] = field(default_factory=list)  # spans of interest, their phase
-    blind_backward: bool = False  # a backward came, and no forward was seen before it
+    __slots__ = ("blind_backward", "clocks", "noted", "phases", "times")
+
+    def __init__(self, start_ns: int, cpu_ns: int) -> None:
+        self.times = [start_ns]
+        self.clocks = [cpu_ns]  # the thread's CPU clock at each time; -1: not read
+        self.phases: list[int] = []  # places in PHASES, or one of _LOSS_*
+        self.noted: list[tuple[SpanRow, int]] = []  # spans of interest, their phase
+        self.blind_backward = False  # a backward came, and no forward was seen before it
 
 
-@dataclass(slots=True)
-class StepTime:
+class StepTime(NamedTuple):
     """Nanoseconds by phase, in the order of PHASES; they add up to the step."""
 
     wall_ns: list[int]
@@ -93,7 +94,7 @@ def _outer_first(row: SpanRow) -> tuple[int, int, bool]:
 def _sweep(  # noqa: C901 - the one hot loop of the analysis: calls would double its cost
     ordered: Sequence[SpanRow], start_ns: int, end_ns: int, cpu_ns: int, trained: Collection[int]
 ) -> Timeline:
-    line = Timeline([start_ns], [cpu_ns])
+    line = Timeline(start_ns, cpu_ns)
     times, clocks, phases = line.times, line.clocks, line.phases
     here = start_ns
     outer: list[tuple[int, int, int, int]] = []  # around: (end, phase, clock there, code)
@@ -172,21 +173,9 @@ def sum_up(line: Timeline) -> StepTime:
     """The pieces of a step added up by phase."""
     times, clocks = line.times, line.clocks
     wall, cpu = [0] * COUNT, [0] * COUNT
+    has_cpu = _fill_clocks(times, clocks) if -1 in clocks else True
     before, clock = times[0], clocks[0]
-    has_cpu = False
-    at, reading = _next_reading(clocks, 0)
-    if clock < 0:
-        clock = reading
-    for place, phase in enumerate(line.phases, 1):
-        now, then = times[place], clocks[place]
-        if then < 0:  # not read here: between two readings the clock is taken to run evenly
-            if at <= place:
-                at, reading = _next_reading(clocks, place)
-            then = clock
-            if at < len(times):
-                then += (reading - clock) * (now - before) // (times[at] - before)
-        else:
-            has_cpu = True
+    for now, then, phase in zip(times[1:], clocks[1:], line.phases, strict=True):
         if phase < COUNT:
             wall[phase] += now - before
             cpu[phase] += then - clock
@@ -199,9 +188,24 @@ def sum_up(line: Timeline) -> StepTime:
     return StepTime(wall, cpu, has_cpu)
 
 
-def _next_reading(clocks: list[int], place: int) -> tuple[int, int]:
-    """(where, value) of the first reading behind a place; (their number, 0): there is none."""
-    for at in range(place + 1, len(clocks)):
-        if clocks[at] >= 0:
-            return at, clocks[at]
-    return len(clocks), 0
+def _fill_clocks(times: list[int], clocks: list[int]) -> bool:
+    """Put values for the readings that are missing. False: there is no reading at all.
+
+    Between two readings the clock is taken to run evenly; before the first and after the last it
+    is taken to stand.
+    """
+    before = -1  # the place of the last reading
+    for place, clock in enumerate(clocks):
+        if clock < 0:
+            continue
+        if before < 0:
+            clocks[:place] = [clock] * place
+        elif place - before > 1:
+            ran, lasted = clock - clocks[before], times[place] - times[before]
+            for missing in range(before + 1, place):
+                part = times[missing] - times[before]
+                clocks[missing] = clocks[before] + ran * part // lasted
+        before = place
+    missing_from = before + 1
+    clocks[missing_from:] = [clocks[before] if before >= 0 else 0] * (len(clocks) - missing_from)
+    return before >= 0

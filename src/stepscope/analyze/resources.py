@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepscope.analyze.series import Series
 from stepscope.model import names
@@ -32,8 +32,7 @@ _WANTED = _COUNTERS | _PEAKS | _MEANS | _LOWS
 _S = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessUse:
+class ProcessUse(NamedTuple):
     """Some processes together. Rates are per second of the loop."""
 
     processes: int
@@ -48,8 +47,10 @@ class ProcessUse:
     threads: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GpuUse:
+    """One GPU."""
+
     index: int
     busy_share: float | None = None
     memory_used_bytes: float | None = None  # the most
@@ -60,8 +61,7 @@ class GpuUse:
     reserved_bytes: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(NamedTuple):
     """What the loop used. `program`: processes that train; `children`: others below the run."""
 
     cpu_count: float | None = None
@@ -82,7 +82,11 @@ class Resources:
     gpus: tuple[GpuUse, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"gpus": [asdict(gpu) for gpu in self.gpus]}
+        return self._asdict() | {
+            "program": self.program._asdict(),
+            "children": self.children._asdict(),
+            "gpus": [asdict(gpu) for gpu in self.gpus],
+        }
 
 
 class ResourceFold:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepscope.analyze.coverage import coverage
 from stepscope.analyze.loop import Loop
@@ -20,8 +19,7 @@ from stepscope.stats.quantiles import median, quantiles
 __all__ = ["Recorded", "summarize"]
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(NamedTuple):
     """What the processes of the run recorded about themselves and about the host."""
 
     resources: Resources

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from copy import copy
 from typing import NamedTuple
 
 from stepscope.analyze.device import overlay
@@ -79,8 +79,9 @@ class Tally:
         made.__dict__.update(self.__dict__)
         made.durations_ns = self.durations_ns[:]
         made.windows = self.windows.copy()
-        made.gc = replace(self.gc, collections=dict(self.gc.collections))
-        made.loaders = {key: replace(use) for key, use in self.loaders.items()}
+        made.gc = copy(self.gc)
+        made.gc.collections = dict(self.gc.collections)
+        made.loaders = {key: copy(use) for key, use in self.loaders.items()}
         made._unsettled = [(a, b, _copied(time), n) for a, b, time, n in self._unsettled]
         made._fresh = set(self._fresh)
         made.lossy = self.lossy.copy()
@@ -165,7 +166,7 @@ class Tally:
         text = settings.get(iterator, "")
         use = self.loaders.get(text)
         if use is None:
-            use = self.loaders[text] = LoaderUse({})
+            use = self.loaders[text] = LoaderUse()
         use.wait_ns += lasted_ns
         if row[2] == INPUT_ITER:
             use.iterations += 1

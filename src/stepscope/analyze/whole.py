@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from stepscope.analyze.loop import LoaderUse, Loop
@@ -16,12 +15,12 @@ from stepscope.stats.shares import share_half_width, student_t
 __all__ = ["Whole"]
 
 
-@dataclass(frozen=True)
 class Whole:
     """Times are sums over ranks: shares are those of an average rank."""
 
-    loops: Sequence[Loop]
-    resources: Resources
+    def __init__(self, loops: Sequence[Loop], resources: Resources) -> None:
+        self.loops = loops
+        self.resources = resources
 
     @cached_property
     def wall_ns(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepscope.errors import FormatError
 from stepscope.model.finding import Finding, Location, Recommendation
@@ -15,7 +15,7 @@ __all__ = ["SCHEMA", "PhaseShare", "RankSummary", "StepsSummary", "Summary"]
 SCHEMA = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StepsSummary:
     """The steps of the loop. None where there was none."""
 
@@ -29,8 +29,7 @@ class StepsSummary:
     found_by: str | None = None  # "optimizer", "backward", "loader" or "forward"
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseShare:
+class PhaseShare(NamedTuple):
     """Time of one phase; over all phases `ms` adds up to the wall clock of the loop."""
 
     phase: str
@@ -39,8 +38,9 @@ class PhaseShare:
     cpu_ms: float | None  # how much of it the training thread ran; None: not measured
 
 
-@dataclass(frozen=True, slots=True)
-class RankSummary:
+class RankSummary(NamedTuple):
+    """The loop of one rank."""
+
     rank: int
     pid: int
     steps: int
@@ -80,14 +80,14 @@ class Summary:
             "wall_ms": self.wall_ms,
             "startup_ms": self.startup_ms,
             "tail_ms": self.tail_ms,
-            "breakdown": [asdict(part) for part in self.breakdown],
+            "breakdown": [part._asdict() for part in self.breakdown],
             "verdict": findings[0] if findings else None,
             "findings": findings,
             "memory": dict(self.memory),
             "resources": dict(self.resources),
             "overhead": dict(self.overhead),
             "coverage": dict(self.coverage),
-            "ranks": [asdict(rank) for rank in self.ranks],
+            "ranks": [rank._asdict() for rank in self.ranks],
         }
 
     @classmethod

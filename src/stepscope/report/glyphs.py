@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["ASCII", "UNICODE", "Glyphs", "glyphs_for"]
 
@@ -13,8 +13,7 @@ _PLAIN = str.maketrans({
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-@dataclass(frozen=True, slots=True)
-class Glyphs:
+class Glyphs(NamedTuple):
     """How bars, arrows and text are written."""
 
     encoding: str

@@ -111,6 +111,18 @@ def test_evidence_that_does_not_separate_gives_little_confidence() -> None:
     assert unclear.confidence == pytest.approx(0.52, abs=0.02)
 
 
+def test_a_thread_that_was_kept_from_its_cpu_was_not_blocked() -> None:
+    crowded = Resources(program=ProcessUse(1, cpu_cores=1.0, run_delay_cores=0.4))
+    computing = findings([trained(0, 50, 100.0, busy=0.6)], crowded)[0]
+    assert computing.kind == "input-cpu"
+    assert computing.confidence > 0.95
+    assert computing.measures["busy_share"] == pytest.approx(0.6, abs=0.001)
+    unclear = findings([trained(0, 50, 100.0, busy=0.3)], crowded)[0]
+    assert unclear.kind == "input-io"
+    assert unclear.confidence == pytest.approx(0.5, abs=0.01)
+    assert unclear.missing[0].startswith("CPUs were in short supply")
+
+
 def test_few_steps_give_little_confidence() -> None:
     many = findings([trained(0, 50, 100.0)], Resources())[0]
     one = findings([trained(0, 1, 100.0)], Resources())[0]
@@ -231,7 +243,7 @@ def test_swapping_is_named_only_with_pages_and_pressure() -> None:
     made = trained(0, 50, 1.0)
     short = Resources(swap_in_pages_per_s=2000.0, pressure_memory_share=0.3)
     assert findings([made], short)[0].kind == "swap"
-    assert [f.kind for f in findings([made], replace(short, swap_in_pages_per_s=0.0))] == [
+    assert [f.kind for f in findings([made], short._replace(swap_in_pages_per_s=0.0))] == [
         "compute"
     ]
 
