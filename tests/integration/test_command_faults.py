@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,7 +75,10 @@ print(total, len([f for f in os.listdir(os.path.dirname(base)) if f.endswith(".a
     assert counted.to_pylist() == [{"n": total - dropped}]
 
 
-def test_a_folder_that_cannot_be_made_gives_way_to_another(script: Script) -> None:
+def test_a_folder_that_cannot_be_made_gives_way_to_another(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     Path("occupied").write_text("a file")
     done = run(script("train(3); recorder.close()", "-o", "occupied/run"))
     assert done.returncode == 0
@@ -165,7 +169,9 @@ open("finished", "w").close()
     process.communicate(timeout=30)
     assert wait_for(lambda: Path("finished").exists())
     assert spans("run") == 40
-    assert json.loads(Path("run/meta.json").read_text())["ended_unix"] is None
+    meta = json.loads(Path("run/meta.json").read_text())
+    assert meta["ended_unix"] is None
+    shutil.rmtree(meta["status_folder"])
 
 
 def test_a_process_that_outlives_the_program_goes_on_recording(script: Script) -> None:

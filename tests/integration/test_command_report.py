@@ -184,3 +184,4 @@ def test_a_killed_launcher_and_program_leave_a_report(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "Input-bound" in done.stdout
     assert "40 steps" in done.stdout
+    shutil.rmtree(json.loads((tmp_path / "run" / "meta.json").read_text())["status_folder"])
