@@ -152,23 +152,26 @@ def test_a_program_that_ends_in_mid_step_ends_as_it_would_bare(
     assert [row.flags for row in ran.training.named(names.FORWARD)] == [0] * 8 + [1]
 
 
+# place → phase, epochs, samples in each, and how often the loop slept there
 PLANTED = {
-    "dataset": (Phase.INPUT_WAIT, 24),
-    "before-forward": (Phase.PYTHON_BETWEEN, 24),
-    "forward": (Phase.FORWARD, 24),
-    "backward-hook": (Phase.BACKWARD, 24),
-    "optimizer": (Phase.OPTIMIZER, 24),
-    "after-step": (Phase.PYTHON_BETWEEN, 23),  # the last one comes after the loop's end
-    "between-epochs": (Phase.PYTHON_BETWEEN, 2),
+    "dataset": (Phase.INPUT_WAIT, 3, 8, 24),
+    "before-forward": (Phase.PYTHON_BETWEEN, 3, 8, 24),
+    "forward": (Phase.FORWARD, 3, 8, 24),
+    "backward-hook": (Phase.BACKWARD, 3, 8, 24),
+    "optimizer": (Phase.OPTIMIZER, 3, 8, 24),
+    # The last one of these comes after the last step, where the loop has ended.
+    "after-step": (Phase.PYTHON_BETWEEN, 3, 8, 23),
+    "between-epochs": (Phase.PYTHON_BETWEEN, 17, 2, 16),
 }
 
 
 @pytest.mark.parametrize("place", PLANTED)
 def test_a_sleep_of_30_ms_is_found_where_it_was_planted(place: str, tmp_path: Path) -> None:
-    phase, times = PLANTED[place]
-    ran = run_joined(tmp_path / "run", ["planted.py", "--where", place, "--ms", "30"])
+    phase, epochs, samples, times = PLANTED[place]
+    size = ["--epochs", str(epochs), "--samples", str(samples)]
+    ran = run_joined(tmp_path / "run", ["planted.py", "--where", place, "--ms", "30", *size])
 
     assert ran.exit_code == 0, ran.stderr
-    assert ran.loop.steps == 24
+    assert ran.loop.steps == epochs * samples
     found_ns = ran.loop.phases[phase].wall_ns
     assert found_ns == pytest.approx(times * 30e6, rel=0.10)

@@ -20,6 +20,8 @@ PLACES = (
 parser = argparse.ArgumentParser()
 parser.add_argument("--where", choices=PLACES, default="nowhere")
 parser.add_argument("--ms", type=float, default=30.0)
+parser.add_argument("--epochs", type=int, default=3)
+parser.add_argument("--samples", type=int, default=8)
 options = parser.parse_args()
 
 
@@ -30,7 +32,7 @@ def planted(place):
 
 class Noise(Dataset):
     def __len__(self):
-        return 8
+        return options.samples
 
     def __getitem__(self, index):
         planted("dataset")
@@ -59,7 +61,7 @@ model.layers[0].weight.register_hook(slow_gradient)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 optimizer.register_step_pre_hook(lambda *_: planted("optimizer"))
 loader = DataLoader(Noise(), batch_size=1, shuffle=True)
-for _ in range(3):
+for _ in range(options.epochs):
     for x, y in loader:
         planted("before-forward")
         optimizer.zero_grad()
