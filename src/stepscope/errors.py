@@ -40,4 +40,6 @@ class MissingExtraError(StepscopeError):
     """An optional part is needed and not installed."""
 
     def __init__(self, part: str, extra: str) -> None:
-        super().__init__(f"{part} is not installed. Install it with: pip install 'stepscope[{extra}]'")
+        super().__init__(
+            f"{part} is not installed. Install it with: pip install 'stepscope[{extra}]'"
+        )

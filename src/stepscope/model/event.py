@@ -1,7 +1,7 @@
-"""What is recorded: events in columns, and the same as objects at the edges.
+"""What is recorded: events in columns, and the same as rows at the edges.
 
-An event is a Span (something lasted), a Sample (something was measured), an Allocation (bytes came
-or went) or a Mark (something happened). Recorder, files and analysis hold them in columns; objects
+An event is a span (something lasted), a sample (something was measured), an allocation (bytes came
+or went) or a mark (something happened). Recorder, files and analysis hold them in columns; rows
 exist for people and tests.
 """
 
@@ -10,20 +10,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 __all__ = [
     "COLUMNS",
-    "Allocation",
     "Batch",
     "Column",
-    "Event",
     "EventType",
     "Flag",
-    "Mark",
     "Row",
-    "Sample",
-    "Span",
 ]
 
 
@@ -80,65 +75,6 @@ class Row(NamedTuple):
     flags: int
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Something that lasted."""
-
-    name: str
-    time_ns: int
-    duration_ns: int
-    track: int = 0
-    arg: int = 0
-    value: float = 0.0
-    cpu_start_ns: int = -1
-    cpu_ns: int = -1
-    step: int = 0
-    flags: Flag = Flag(0)
-
-    @property
-    def end_ns(self) -> int:
-        return self.time_ns + self.duration_ns
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Something that was measured at a moment."""
-
-    name: str
-    time_ns: int
-    value: float
-    arg: int = 0
-    track: int = 0
-    step: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Allocation:
-    """Bytes that came (value > 0) or went (value < 0) at an address."""
-
-    name: str
-    time_ns: int
-    address: int
-    size_bytes: int
-    track: int = 0
-    step: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Something that happened at a moment."""
-
-    name: str
-    time_ns: int
-    arg: int = 0
-    text: str = ""
-    track: int = 0
-    step: int = 0
-
-
-Event: TypeAlias = Span | Sample | Allocation | Mark
-
-
 @dataclass(frozen=True)
 class Batch:
     """Events of one process that left the recorder together, in columns.
@@ -154,7 +90,9 @@ class Batch:
     def rows(self) -> Iterator[Row]:
         """Every event as a row, names resolved."""
         names = self.names
-        lists = {column.name: self.columns[column.name].tolist() for column in COLUMNS}
+        lists: dict[str, list[Any]] = {
+            column.name: self.columns[column.name].tolist() for column in COLUMNS
+        }
         lists["name"] = [names[number] for number in lists["name"]]
         lists["text"] = [names[number] if number else "" for number in lists["text"]]
         return map(Row._make, zip(*(lists[column.name] for column in COLUMNS), strict=True))

@@ -38,7 +38,7 @@ def _kinds(group: str, moderate: float, high: float, **types: BottleneckType) ->
 
 
 _T = BottleneckType
-# Shares of the step from which peers call a thing moderate and high (field practice: xprof, TraceML).
+# From which share of the step peers call a thing moderate and high (xprof, TraceML).
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (

@@ -9,11 +9,11 @@ from typing import Final
 
 # Spans of the training loop. `arg` and `value` are stated where they mean something.
 INPUT_ITER: Final = "input.iter"  # iter(loader); arg: id of the iterator it made
-INPUT_NEXT: Final = "input.next"  # next(iterator); arg: id of the iterator; FAILED: it was exhausted
+INPUT_NEXT: Final = "input.next"  # next(iterator); arg: id of the iterator; FAILED: exhausted
 TRANSFER: Final = "transfer"  # a tensor moved to another device; arg: bytes moved
-FORWARD: Final = "forward"  # outermost module call; arg: id of the module; value: 1.0 with gradients
+FORWARD: Final = "forward"  # outermost module call; arg: its id; value: 1.0 with gradients
 BACKWARD: Final = "backward"  # one run of the autograd engine
-OPTIMIZER_STEP: Final = "optimizer.step"  # arg: id of the optimizer; the outermost one closes a step
+OPTIMIZER_STEP: Final = "optimizer.step"  # arg: id of the optimizer; an outermost one ends a step
 OPTIMIZER_SCALE: Final = "optimizer.scale"  # GradScaler.unscale_ and update
 OPTIMIZER_ZERO: Final = "optimizer.zero_grad"
 OPTIMIZER_CLIP: Final = "optimizer.clip"  # gradient clipping
@@ -24,7 +24,7 @@ GC: Final = "gc"  # one collection; arg: generation; value: objects collected
 DEVICE_PREFIX: Final = "device."
 
 # Marks.
-LOADER: Final = "loader"  # a loader was iterated; arg: id of the iterator; text: JSON of its settings
+LOADER: Final = "loader"  # iter(loader); arg: id of the iterator; text: JSON of its settings
 PROCESS_EXIT: Final = "process.exit"  # the interpreter of this process is shutting down
 HOOK_FAILED: Final = "stepscope.hook_failed"  # an error inside stepscope; text: where and what
 

@@ -1,21 +1,11 @@
-"""Whose events they are: a process of the run, and a thread in it."""
+"""Whose events they are. Within a process, the track of an event is a thread or a device."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["ProcessInfo", "Track"]
-
-
-@dataclass(frozen=True, slots=True)
-class Track:
-    """Whose time it is."""
-
-    host: str
-    rank: int
-    pid: int
-    thread: int
+__all__ = ["ProcessInfo"]
 
 
 @dataclass(frozen=True, slots=True)

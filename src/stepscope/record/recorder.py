@@ -1,4 +1,4 @@
-"""The recorder: the core's calls under one roof, and the count of what went wrong inside stepscope."""
+"""The recorder: the core's calls under one roof, and the count of what went wrong inside us."""
 
 from __future__ import annotations
 
@@ -59,6 +59,5 @@ class Recorder:
         try:
             text = self.core.intern(f"{where}: {type(error).__name__}: {error}"[:300])
             self.core.mark(self._failed_name, count, text)
-        except Exception:
-            # The core itself is what fails: the count above is all that can be kept.
+        except Exception:  # noqa: BLE001 - the core itself fails: the count is all there is
             return

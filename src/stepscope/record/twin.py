@@ -12,7 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from stepscope.record.frames import events_frame, names_frame
 from stepscope.record.twin_ledger import TwinLedger, TwinStackTable
@@ -45,13 +45,21 @@ class _ThreadLog(threading.local):
             logs.append(self.log)
 
 
+class _OpenSpan(NamedTuple):
+    name: int
+    arg: int
+    value: float
+    time_ns: int
+    cpu_start_ns: int
+    owner: object
+
+
 class _Log:
     def __init__(self, track: int, owner: weakref.ref[_Owner]) -> None:
         self.track = track
         self.owner = owner
         self.rows: deque[tuple[Any, ...]] = deque()
-        # (name, arg, value, time_ns, cpu_start_ns, owner)
-        self.open: list[tuple[int, int, float, int, int, object]] = []
+        self.open: list[_OpenSpan] = []
         self.recorded = self.dropped = self.calls = self.probes = 0
 
 
@@ -70,7 +78,7 @@ class _Span:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool:
+    ) -> Literal[False]:
         self._core._end_owned(self, kind is not None)
         return False
 
@@ -118,7 +126,7 @@ class TwinCore:
         if len(log.open) >= OPEN_SPANS:
             log.dropped += 1
             return -1
-        log.open.append((name, arg, value, self.now_ns(), cpu_ns, owner))
+        log.open.append(_OpenSpan(name, arg, value, self.now_ns(), cpu_ns, owner))
         return len(log.open) - 1
 
     def end(self, token: int, failed: int = 0) -> None:
@@ -135,12 +143,12 @@ class TwinCore:
         end_ns = self.now_ns()
         log = self._local.log
         for at in range(len(log.open) - 1, -1, -1):
-            if log.open[at][5] is owner:
+            if log.open[at].owner is owner:
                 # Generators can leave spans in another order than they entered: close only this.
                 self._finish(log, log.open.pop(at), end_ns, failed)
                 return
 
-    def _finish(self, log: _Log, span: tuple[Any, ...], end_ns: int, failed: bool) -> None:
+    def _finish(self, log: _Log, span: _OpenSpan, end_ns: int, failed: bool) -> None:
         name, arg, value, time_ns, cpu_start_ns, _ = span
         cpu_ns = -1 if cpu_start_ns < 0 else self._cpu_ns() - cpu_start_ns
         flags = FAILED if failed else 0
@@ -159,7 +167,7 @@ class TwinCore:
     def is_open(self, name: int) -> bool:
         log = self._local.log
         log.probes += 1
-        return any(span[0] == name for span in log.open)
+        return any(span.name == name for span in log.open)
 
     def span(self, name: int, arg: int = 0, value: float = 0.0) -> _Span:
         return _Span(self, name, arg, value)
@@ -193,9 +201,7 @@ class TwinCore:
         value: float = 0.0,
         track: int = 0,
     ) -> None:
-        self._event(
-            SPAN, time_ns, name, duration_ns=duration_ns, arg=arg, value=value, track=track
-        )
+        self._event(SPAN, time_ns, name, duration_ns=duration_ns, arg=arg, value=value, track=track)
 
     def sample(self, name: int, value: float, arg: int = 0) -> None:
         self._event(SAMPLE, self.now_ns(), name, value=value, arg=arg)
@@ -250,7 +256,7 @@ class TwinCore:
     def _outermost_open(self) -> str:
         with self._lock:
             spans = list(self._logs[0].open) if self._logs else []
-        return self._text(spans[0][0]) if spans else ""
+        return self._text(spans[0].name) if spans else ""
 
     def _text(self, number: int) -> str:
         with self._lock:

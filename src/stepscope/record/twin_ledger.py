@@ -105,7 +105,7 @@ class TwinStackTable:
         if not (1 <= depth <= MAX_DEPTH and skip >= 0):
             raise ValueError("depth must be 1 to 256 and skip not negative")
         frame: FrameType | None = sys._getframe(1)
-        sites = []
+        sites: list[tuple[CodeType, int]] = []
         while frame and len(sites) < depth + skip:
             sites.append((frame.f_code, frame.f_lasti))
             frame = frame.f_back
