@@ -30,11 +30,13 @@ def speed_up_input(finding: Finding) -> Recommendation:
     if high < _WORTH_IT or workers == measures.get("workers"):
         return _cheaper(finding)
     sending = costs._replace(serialise_s=_IPC_BOUND_S / 2, unpickle_s=_IPC_BOUND_S / 2)
-    low = throughput(sending, workers) / now / (1 + _MODEL_ERROR)
+    low = throughput(sending, workers) / now
+    if low < 1:
+        return _cheaper(finding)  # batches so quick that sending them may eat up the gain
     return Recommendation(
         title=f"Let {workers} worker{'s' * (workers > 1)} prepare batches while the model computes",
         action=f"DataLoader(..., num_workers={workers}, persistent_workers=True)",
-        expected_speedup=(low, high),
+        expected_speedup=(low / (1 + _MODEL_ERROR), high),
         risk=_ITERABLE_RISK if measures.get("iterable") else "",
         automatic=not measures.get("iterable"),
     )
@@ -107,6 +109,6 @@ def _cheaper(finding: Finding) -> Recommendation:
         )
     return Recommendation(
         title="Make a batch cheaper: do less for each sample, or do it once and keep it",
-        action="Move work out of __getitem__ (precompute, cache, batch it in collate_fn)",
+        action="Move work out of __getitem__: precompute, cache, or give the dataset __getitems__",
         expected_speedup=expected,
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from operator import itemgetter
-from typing import Any
 
+from stepscope.analyze.loaders import LoaderMarks, parsed
 from stepscope.analyze.loop import Loop, OpenSpan
 from stepscope.analyze.phases import attribute
 from stepscope.analyze.spans import (
@@ -22,7 +21,7 @@ from stepscope.analyze.spans import (
     loop_spans,
 )
 from stepscope.analyze.steps import Boundary, FoundBy, Steps, loop_start, steps_by
-from stepscope.analyze.tally import Progress, Settings, Step, Tally
+from stepscope.analyze.tally import Progress, Step, Tally
 from stepscope.analyze.threads import Threads
 from stepscope.model import names
 from stepscope.model.event import Batch
@@ -33,7 +32,6 @@ __all__ = ["LoopFold", "Progress"]
 PENDING = 20_000  # spans that may wait for the end of a step
 HELD = 4  # steps that wait for what the device has to say about them
 HELD_FOR_DEVICE = 512
-ITERATORS = 1000  # iterators whose loader is remembered
 _EVALUATION = PHASES.index(Phase.EVALUATION)
 _flags, _track = itemgetter(7), itemgetter(8)
 
@@ -49,7 +47,7 @@ class LoopFold:
         self._last_ns = began_ns or 0
         self.events = 0  # of any kind, so far
         self._opened: dict[tuple[int, int, int], int] = {}  # (track, start, code) → lasted so far
-        self._settings: Settings = {}
+        self._marks = LoaderMarks()
         self._device: deque[SpanRow] = deque()
         self._device_ns = 0
         self._dropped, self._dropped_at_ns = 0, 0
@@ -134,15 +132,9 @@ class LoopFold:
             self._last_ns = max(self._last_ns, time_ns)
             if wanted[number] == names.LOADER:
                 text = batch.names.get(columns["text"][place], "")
-                self._remember(columns["arg"][place], text)
+                self._marks.update(columns["arg"][place], time_ns, text)
             elif wanted[number] == names.OWN_DROPPED:
                 self._count_dropped(int(columns["value"][place]), time_ns)
-
-    def _remember(self, iterator: int, text: str) -> None:
-        self._settings.pop(iterator, None)
-        if len(self._settings) >= ITERATORS:
-            del self._settings[next(iter(self._settings))]
-        self._settings[iterator] = text
 
     def _count_dropped(self, dropped: int, time_ns: int) -> None:
         if dropped > self._dropped:
@@ -229,7 +221,7 @@ class LoopFold:
                     self._trained.add(row[3])
                 else:  # only then can there be evaluation in it
                     trained = self._trained
-        tally.update(step, trained, self._device, self._settings)
+        tally.update(step, trained, self._device, self._marks)
 
     def _spill(self) -> None:
         """No step ended for very long (an evaluation of many batches): add up what is there."""
@@ -308,7 +300,7 @@ class LoopFold:
 
     def _loop(self, tally: Tally, start_ns: int, end_ns: int) -> Loop:
         for text, use in tally.loaders.items():
-            use.settings = _parsed(text)
+            use.settings = parsed(text)
         return Loop(
             rank=self._rank,
             pid=self._pid,
@@ -343,11 +335,3 @@ class LoopFold:
             return None
         start, lasted, code = min(mine)
         return OpenSpan(NAME_OF_CODE[code], start, lasted)
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text) if text else {}
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 __all__ = ["Series"]
 
 POINTS = 2048  # even, so that pairs come out
+_LOOSE = 2  # samples further apart than this many times the window say nothing about it
 
 
 class Series:
@@ -43,11 +44,13 @@ class Series:
         self._in_last = self._samples_each
 
     def growth(self, start_ns: int, end_ns: int, from_zero: bool) -> float | None:
-        """How much a counter grew between two moments, as far as it was sampled; None: it was not.
+        """How much a counter grew between two moments; None: it was not sampled closely enough.
 
         from_zero: it began to count when it was first seen, if that was after `start_ns`.
         """
         if not self._times or self._times[-1] < start_ns or self._times[0] > end_ns:
+            return None
+        if self._around(start_ns, end_ns) > _LOOSE * (end_ns - start_ns):
             return None
         born_inside = self._times[0] > start_ns
         if len(self._times) == 1 and not (born_inside and from_zero):
@@ -64,6 +67,12 @@ class Series:
         """The samples between two moments; the last one before, if there are none."""
         first, behind = bisect_left(self._times, start_ns), bisect_right(self._times, end_ns)
         return list(self._values[first:behind] or self._values[max(0, behind - 1) : behind])
+
+    def _around(self, start_ns: int, end_ns: int) -> int:
+        """How far the samples lie apart that enclose the time between two moments."""
+        before = max(0, bisect_right(self._times, start_ns) - 1)
+        after = min(len(self._times) - 1, bisect_left(self._times, end_ns))
+        return self._times[after] - self._times[before]
 
     def _at(self, time_ns: int) -> float:
         """The value at a moment: a straight line between samples, level before and after them."""

@@ -9,6 +9,7 @@ from copy import copy
 from typing import NamedTuple
 
 from stepscope.analyze.device import overlay
+from stepscope.analyze.loaders import LoaderMarks
 from stepscope.analyze.loop import GcUse, LoaderUse
 from stepscope.analyze.phases import StepTime, Timeline, attribute, sum_up
 from stepscope.analyze.spans import (
@@ -25,7 +26,7 @@ from stepscope.analyze.spans import (
 from stepscope.analyze.windows import Windows
 from stepscope.model.phases import Phase
 
-__all__ = ["Progress", "Settings", "Step", "Tally"]
+__all__ = ["Progress", "Step", "Tally"]
 
 _INPUT = PHASES.index(Phase.INPUT_WAIT)
 _BETWEEN = PHASES.index(Phase.PYTHON_BETWEEN)
@@ -52,10 +53,6 @@ class Progress(NamedTuple):
     steps_per_second: float | None = None
     phase: str = ""
     share: float | None = None
-
-
-# iterator → settings of its loader as the mark's text
-Settings = dict[int, str]
 
 
 class Tally:
@@ -93,7 +90,7 @@ class Tally:
         step: Step,
         trained: Collection[int] | None,
         device_rows: Iterable[SpanRow],
-        settings: Settings,
+        marks: LoaderMarks,
     ) -> None:
         line = attribute(step.rows, step.start_ns, step.end_ns, step.cpu_ns, trained)
         if device_rows:
@@ -104,7 +101,7 @@ class Tally:
             self.durations_ns.append(step.end_ns - step.start_ns)
             self.skipped += step.skipped
             self.blind_steps += line.blind_backward
-        self._note(line, step, settings)
+        self._note(line, step, marks)
         self._recent.append((step.start_ns, step.end_ns, step.number_of_steps, time.wall_ns))
         self._unsettled.append((step.start_ns, step.end_ns, time, step.number_of_steps))
         if len(self._unsettled) > _UNSETTLED:
@@ -141,13 +138,13 @@ class Tally:
                 self.windows.add_rest(time)
         self._unsettled = later
 
-    def _note(self, line: Timeline, step: Step, settings: Settings) -> None:
+    def _note(self, line: Timeline, step: Step, marks: LoaderMarks) -> None:
         batches: dict[int, int] = {}
         for row, phase in line.noted:
             code = row[2]
             if code <= INPUT_NEXT:
                 if phase == _INPUT:
-                    self._note_input(row, settings, batches)
+                    self._note_input(row, marks, batches)
             elif code == TRANSFER:
                 self.transferred_bytes += row[3]
             elif code == SAVE:
@@ -161,9 +158,9 @@ class Tally:
                 max(batches.values()) if batches else sum(row[2] == BACKWARD for row in step.rows)
             )
 
-    def _note_input(self, row: SpanRow, settings: Settings, batches: dict[int, int]) -> None:
+    def _note_input(self, row: SpanRow, marks: LoaderMarks, batches: dict[int, int]) -> None:
         iterator, lasted_ns = row[3], row[1] - row[0]
-        text = settings.get(iterator, "")
+        text = marks.of(row)
         use = self.loaders.get(text)
         if use is None:
             use = self.loaders[text] = LoaderUse()

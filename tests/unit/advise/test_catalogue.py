@@ -57,6 +57,13 @@ def test_where_more_workers_do_not_help_batches_must_get_cheaper() -> None:
     assert advice.expected_speedup == pytest.approx((1.0, 2.0))
 
 
+def test_batches_that_are_quicker_made_than_sent_are_not_given_to_workers() -> None:
+    tiny = NO_WORKERS | {"step_ms": 0.4, "input_ms": 0.3}
+    advice = recommend(found("input-cpu", 0.75, **tiny))
+    assert advice is not None
+    assert "cheaper" in advice.title
+
+
 def test_without_measures_no_gain_is_claimed() -> None:
     advice = recommend(found("input-cpu"))
     assert advice is not None

@@ -283,6 +283,19 @@ def test_time_in_which_the_device_worked_belongs_to_its_work() -> None:
     }
 
 
+def test_what_the_device_says_may_come_some_steps_later() -> None:
+    events: list[Event] = []
+    for number in range(100):
+        events += step(100 * number)
+        if number >= 30:  # the device is seen late, and speaks three steps behind
+            at = 100 * (number - 3)
+            events.append(span("device.forward", at + 5, at + 35, track=5_000))
+    found = loop(events, batch_size=3)
+    # 5 to 30 was input, 30 to 35 a gap, in 70 steps (27 to 96)
+    assert phases(found)["input wait"] == 100 * 30.0 - 70 * 25.0
+    assert phases(found)["python between"] == 100 * 15.0 - 70 * 5.0
+
+
 CODES = (
     FORWARD,
     BACKWARD,

@@ -37,7 +37,7 @@ def test_counters_are_differenced_over_the_time_of_the_loop() -> None:
 
 
 def test_the_edges_of_the_loop_may_lie_between_samples() -> None:
-    found = used(counted(names.PROCESS_CPU_NS, 1e9, PROGRAM), start=2.3, end=2.7)
+    found = used(counted(names.PROCESS_CPU_NS, 1e9, PROGRAM), start=2.3, end=4.7)
     assert found.program.cpu_cores == pytest.approx(1.0)
 
 
@@ -45,6 +45,11 @@ def test_a_process_that_began_within_the_loop_counts_from_its_beginning() -> Non
     late = [sample(names.PROCESS_CPU_NS, at * S, (at - 4) * 1e9, LATE) for at in range(5, 11)]
     found = used([*counted(names.PROCESS_CPU_NS, 1e9, PROGRAM), *late])
     assert found.children.cpu_cores == pytest.approx(4 / 6)  # 4 of the 6 seconds
+
+
+def test_samples_that_lie_far_apart_say_nothing_about_a_short_loop() -> None:
+    found = used(counted(names.PROCESS_CPU_NS, 1e9, PROGRAM), start=2.3, end=2.7)
+    assert found.program.cpu_cores is None
 
 
 def test_what_was_not_sampled_is_absent_and_not_zero() -> None:

@@ -9,6 +9,8 @@ import pytest
 
 import stepscope
 from stepscope.analyze.overhead import OwnCost
+from stepscope.analyze.resources import ProcessUse, Resources
+from stepscope.analyze.summarize import Recorded, summarize
 from stepscope.errors import FormatError
 from stepscope.model.summary import Summary
 from tests.unit.analyze.test_findings import trained
@@ -76,6 +78,14 @@ def test_losses_and_failures_are_told_in_words() -> None:
         "1 event could not be written to disk.",
     ]
     assert notes[2].endswith("most often (3): forward: ValueError: no")
+
+
+def test_other_programs_that_took_the_cpus_are_told() -> None:
+    crowd = ProcessUse(1, cpu_cores=0.5, run_delay_cores=0.8)
+    busy = Resources(cpu_count=2.0, cpu_busy_share=1.0, program=crowd)
+    recorded = Recorded(busy, [], OwnCost())
+    (note,) = summarize({}, [trained(0, 50, 1.0)], recorded, []).coverage["notes"]
+    assert note.startswith("Other programs kept 1.5 of 2 CPUs busy")
 
 
 @pytest.mark.parametrize("harm", ["run", "steps", "findings", "breakdown"])
