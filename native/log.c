@@ -107,10 +107,11 @@ static void finish(ThreadLog *log, const OpenSpan *span, int64_t end_ns, bool fa
     log_push(log, &event);
 }
 
-void log_end_to(ThreadLog *log, int depth, bool failed) {
+void log_end_to(ThreadLog *log, int depth, bool failed, const int64_t *arg) {
     int64_t end_ns = now_ns(); /* first, for the same reason */
     if (depth < 0 || depth >= log->depth) return;
     open_changes(log);
+    if (arg) log->open[depth].arg = *arg;
     while (log->depth > depth) {
         const OpenSpan *span = &log->open[--log->depth];
         finish(log, span, end_ns, failed || log->depth > depth);

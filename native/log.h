@@ -55,7 +55,8 @@ ThreadLog *log_current(void); /* of this thread, made on first use; NULL: out of
 void log_push(ThreadLog *log, const Event *event);
 int log_begin(ThreadLog *log, uint32_t name, int64_t arg, double value, bool read_cpu,
               const void *owner); /* depth of the new span, or -1 when nested too deep */
-void log_end_to(ThreadLog *log, int depth, bool failed);
+/* `arg`: replaces the one that the span began with; NULL: leaves it. */
+void log_end_to(ThreadLog *log, int depth, bool failed, const int64_t *arg);
 void log_end_owned(ThreadLog *log, const void *owner, bool failed);
 bool log_is_open(ThreadLog *log, uint32_t name);
 

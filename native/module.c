@@ -66,20 +66,24 @@ static PyObject *begin_function(PyObject *module, PyObject *const *args, Py_ssiz
     return PyLong_FromLong((long)logs_generation() << TOKEN_DEPTH_BITS | depth);
 }
 
-PyDoc_STRVAR(end_doc, "end(token, failed=0)\n--\n\n"
-                      "Close a span and whatever was left open inside it; stale tokens are ignored.");
+PyDoc_STRVAR(end_doc, "end(token, failed=0, arg=None)\n--\n\n"
+                      "Close a span and whatever was left open inside it; stale tokens are ignored.\n"
+                      "`arg` replaces the one that the span began with.");
 static PyObject *end_function(PyObject *module, PyObject *const *args, Py_ssize_t count) {
     (void)module;
-    if (count < 1 || count > 2) {
-        PyErr_SetString(PyExc_TypeError, "end takes token[, failed]");
+    if (count < 1 || count > 3) {
+        PyErr_SetString(PyExc_TypeError, "end takes token[, failed[, arg]]");
         return NULL;
     }
     long token = PyLong_AsLong(args[0]);
     int failed = count > 1 ? PyObject_IsTrue(args[1]) : 0;
+    bool has_arg = count > 2 && args[2] != Py_None;
+    int64_t arg = has_arg ? (int64_t)PyLong_AsLongLong(args[2]) : 0;
     if (PyErr_Occurred()) return NULL;
     ThreadLog *log = log_current();
     if (log && token >= 0 && (uint32_t)(token >> TOKEN_DEPTH_BITS) == logs_generation())
-        log_end_to(log, (int)(token & ((1 << TOKEN_DEPTH_BITS) - 1)), failed);
+        log_end_to(log, (int)(token & ((1 << TOKEN_DEPTH_BITS) - 1)), failed,
+                   has_arg ? &arg : NULL);
     Py_RETURN_NONE;
 }
 
@@ -192,6 +196,22 @@ static PyObject *close_function(PyObject *module, PyObject *unused) {
     Py_BEGIN_ALLOW_THREADS
     writer_close();
     Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(pause_doc, "pause()\n--\n\nStop the writer's thread, as before a fork; files stay open.");
+static PyObject *pause_function(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    writer_pause();
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(resume_doc, "resume()\n--\n\nStart the writer's thread again after `pause`.");
+static PyObject *resume_function(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    writer_resume();
     Py_RETURN_NONE;
 }
 
@@ -329,6 +349,8 @@ static PyMethodDef functions[] = {
     {"open", open_function, METH_VARARGS, open_doc},
     {"flush", flush_function, METH_NOARGS, flush_doc},
     {"close", close_function, METH_NOARGS, close_doc},
+    {"pause", pause_function, METH_NOARGS, pause_doc},
+    {"resume", resume_function, METH_NOARGS, resume_doc},
     {"counters", counters_function, METH_NOARGS, counters_doc},
     {"after_fork", after_fork_function, METH_NOARGS, after_fork_doc},
     {"gc_callback", gc_callback_function, METH_O, gc_callback_doc},

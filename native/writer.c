@@ -383,7 +383,10 @@ static void *writer_main(void *unused) {
     return NULL;
 }
 
+/* 0, or the error that kept it from starting. */
 static int start_thread(void) {
+    writer.stop = false;
+    atomic_store(&writer.batch_waits, false);
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
@@ -398,6 +401,9 @@ static int start_thread(void) {
     int failed = pthread_create(&writer.thread, &small, writer_main, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&small);
+    pthread_condattr_destroy(&clock);
+    writer.running = !failed;
+    if (!failed) atomic_store(&batch_is_full, wake_writer);
     return failed;
 }
 
@@ -415,8 +421,6 @@ bool writer_open(const char *base, const char *header, size_t header_length, con
         writer.own = own;
         writer.pid = getpid();
         writer.file_number = 0;
-        writer.stop = false;
-        atomic_store(&writer.batch_waits, false);
         if (status[0]) writer.status_fd = open(status, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     }
     pthread_mutex_unlock(&writer.lock);
@@ -425,12 +429,26 @@ bool writer_open(const char *base, const char *header, size_t header_length, con
         errno = copy ? ENAMETOOLONG : ENOMEM;
         return false;
     }
-    int failed = start_thread();
-    writer.running = !failed;
-    errno = failed;
-    if (failed) return false;
-    atomic_store(&batch_is_full, wake_writer);
-    return true;
+    errno = start_thread();
+    return !errno;
+}
+
+static void stop_thread(void) {
+    atomic_store(&batch_is_full, NULL);
+    if (writer.running && writer.pid == getpid()) {
+        pthread_mutex_lock(&writer.wake_lock);
+        writer.stop = true;
+        pthread_cond_signal(&writer.wake);
+        pthread_mutex_unlock(&writer.wake_lock);
+        pthread_join(writer.thread, NULL);
+    }
+    writer.running = false;
+}
+
+void writer_pause(void) { stop_thread(); }
+
+void writer_resume(void) {
+    if (writer.header && !writer.running && writer.pid == getpid()) start_thread();
 }
 
 static void forget_files(void) {
@@ -442,15 +460,7 @@ static void forget_files(void) {
 }
 
 void writer_close(void) {
-    atomic_store(&batch_is_full, NULL);
-    if (writer.running && writer.pid == getpid()) {
-        pthread_mutex_lock(&writer.wake_lock);
-        writer.stop = true;
-        pthread_cond_signal(&writer.wake);
-        pthread_mutex_unlock(&writer.wake_lock);
-        pthread_join(writer.thread, NULL);
-    }
-    writer.running = false;
+    stop_thread();
     writer_flush();
     pthread_mutex_lock(&writer.lock);
     forget_files();

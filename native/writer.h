@@ -29,6 +29,9 @@ bool writer_open(const char *base, const char *header, size_t header_length, con
                  OwnNames own); /* false with errno set: the thread could not be started */
 void writer_flush(void);
 void writer_close(void);
+/* Around a fork: Python (3.12 on) warns of threads in a process that forks, and rightly so. */
+void writer_pause(void);
+void writer_resume(void);
 WriterCounters writer_counters(void);
 void writer_after_fork(void);
 

@@ -55,6 +55,12 @@ def test_spans_nest_and_inner_ones_come_first(core: Any) -> None:
     assert rows[1]["duration_ns"] >= rows[0]["duration_ns"]
 
 
+def test_what_is_known_only_at_the_end_can_be_given_there(core: Any) -> None:
+    core.end(core.begin(core.intern("save"), 1), 0, 4096)
+    core.end(core.begin(core.intern("save"), 1), 0, None)
+    assert [row["arg"] for row in decode(core.drain()).rows] == [4096, 1]
+
+
 def test_ending_the_outer_span_closes_what_was_left_open_inside(core: Any) -> None:
     outer = core.begin(core.intern("outer"))
     core.begin(core.intern("forgotten"))

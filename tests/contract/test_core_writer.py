@@ -156,6 +156,25 @@ def test_a_vanished_folder_is_noticed_and_its_events_count_as_lost(
     assert not run.exists()
 
 
+def test_a_paused_writer_has_no_thread_and_loses_nothing(core: Any, tmp_path: Path) -> None:
+    def threads() -> int:
+        return len(os.listdir("/proc/self/task"))
+
+    core.open(str(tmp_path / "p"), b"{}")
+    record(core, 3)
+    running = threads()
+    core.pause()
+    assert threads() == running - 1
+    record(core, 2)
+    core.resume()
+    assert threads() == running
+    wait_for(lambda: len(decode(read(tmp_path)).named("event")) == 5)
+    core.pause()
+    record(core, 1)
+    core.close()
+    assert len(decode(read(tmp_path)).named("event")) == 6
+
+
 FULL_DISK = """
 import os, resource, signal, sys
 os.environ["STEPSCOPE_CORE"] = sys.argv[1]

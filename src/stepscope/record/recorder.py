@@ -34,6 +34,8 @@ class Recorder:
         self.flush = core.flush
         self.close = core.close
         self.drain = core.drain
+        self.pause = core.pause
+        self.resume = core.resume
         self.counters = core.counters
         self.after_fork = core.after_fork
         self.failures: dict[str, int] = {}

@@ -129,12 +129,14 @@ class TwinCore:
         log.open.append(_OpenSpan(name, arg, value, self.now_ns(), cpu_ns, owner))
         return len(log.open) - 1
 
-    def end(self, token: int, failed: int = 0) -> None:
+    def end(self, token: int, failed: int = 0, arg: int | None = None) -> None:
         end_ns = self.now_ns()
         depth = token & ((1 << TOKEN_DEPTH_BITS) - 1)
         log = self._local.log
         if token < 0 or token >> TOKEN_DEPTH_BITS != self._generation:
             return
+        if arg is not None and depth < len(log.open):
+            log.open[depth] = log.open[depth]._replace(arg=arg)
         while len(log.open) > depth:
             span = log.open.pop()
             self._finish(log, span, end_ns, bool(failed) or len(log.open) > depth)
@@ -299,6 +301,14 @@ class TwinCore:
                 self._ended[key] += getattr(writer, key)
             self._ended["last_errno"] = writer.last_errno
         self._names_drained = 0
+
+    def pause(self) -> None:
+        if self._writer:
+            self._writer.pause()
+
+    def resume(self) -> None:
+        if self._writer:
+            self._writer.start()
 
     def counters(self) -> dict[str, int]:
         with self._lock:

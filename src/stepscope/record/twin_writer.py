@@ -47,7 +47,7 @@ class TwinWriter:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stop = False
-        self._thread = threading.Thread(target=self._main, name="stepscope-writer", daemon=True)
+        self._thread: threading.Thread | None = None
         self._fd = -1
         self._file_number = self._file_bytes = self._file_events = self._names_written = 0
         self._status_fd = -1
@@ -58,7 +58,17 @@ class TwinWriter:
                 self.last_errno = error.errno or 0
 
     def start(self) -> None:
-        self._thread.start()
+        if self._thread is None and self.pid == os.getpid():
+            self._stop = False
+            self._thread = threading.Thread(target=self._main, name="stepscope-writer", daemon=True)
+            self._thread.start()
+
+    def pause(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None and self.pid == os.getpid():
+            self._stop = True
+            self._wake.set()
+            thread.join()
 
     def wake(self) -> None:
         self._wake.set()
@@ -70,9 +80,7 @@ class TwinWriter:
             self.flush()
 
     def close(self) -> None:
-        self._stop = True
-        self._wake.set()
-        self._thread.join()
+        self.pause()
         self.flush()
         self.forget()
 
