@@ -29,8 +29,7 @@ def speed_up_input(finding: Finding) -> Recommendation:
     high = throughput(costs, workers) / now
     if high < _WORTH_IT or workers == measures.get("workers"):
         return _cheaper(finding)
-    sending = costs._replace(serialise_s=_IPC_BOUND_S / 2, unpickle_s=_IPC_BOUND_S / 2)
-    low = throughput(sending, workers) / now
+    low = throughput(_at_worst(finding, costs), workers) / now
     if low < 1:
         return _cheaper(finding)  # batches so quick that sending them may eat up the gain
     return Recommendation(
@@ -63,26 +62,37 @@ def keep_workers(finding: Finding) -> Recommendation:
 def _costs(finding: Finding) -> LoaderCosts | None:
     """What a batch costs by what was measured; None: too little was."""
     m = finding.measures
-    needed = ("busy_share", "cpu_count", "workers", "program_cpu_cores")
+    needed = ("busy_share", "cpu_count", "workers")
     if not m.get("batches_per_step") or any(name not in m for name in needed):
         return None
     ranks = m.get("ranks", 1.0)
     batch_s = m["step_ms"] / 1e3 / m["batches_per_step"]
     input_s = m["input_ms"] / 1e3 / m["batches_per_step"]
-    program_cpu_s = m["program_cpu_cores"] * batch_s / ranks
+    main_s = batch_s - input_s
+    main_cpu_s = main_s  # at best: one CPU, where it was not measured
+    if "program_cpu_cores" in m:
+        main_cpu_s = m["program_cpu_cores"] * batch_s / ranks
     if m["workers"] == 0:
         cpu_s, blocked_s = input_s * m["busy_share"], input_s * (1 - m["busy_share"])
-        program_cpu_s -= cpu_s
+        main_cpu_s -= cpu_s if "program_cpu_cores" in m else 0.0
     else:
         cpu_s = m.get("children_cpu_cores", 0.0) * batch_s / ranks
         blocked_s = m["workers"] * batch_s * (1 - m["busy_share"])
     return LoaderCosts(
         worker_cpu_s=cpu_s,
         worker_blocked_s=blocked_s,
-        main_s=batch_s - input_s,
-        main_cpu_s=max(0.0, program_cpu_s),
+        main_s=main_s,
+        main_cpu_s=max(0.0, main_cpu_s),
         cores=m["cpu_count"] / ranks,
     )
+
+
+def _at_worst(finding: Finding, costs: LoaderCosts) -> LoaderCosts:
+    """The same with what was not measured at its worst: sending batches, and CPUs in use."""
+    worst = costs._replace(serialise_s=_IPC_BOUND_S / 2, unpickle_s=_IPC_BOUND_S / 2)
+    if "program_cpu_cores" in finding.measures:
+        return worst
+    return worst._replace(main_cpu_s=costs.cores * costs.main_s)
 
 
 def _per_second_now(finding: Finding) -> float:

@@ -10,8 +10,12 @@ from stepscope.analyze.resources import Resources
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import duration, plural
 from stepscope.model.phases import Phase
+from stepscope.stats.quantiles import median
 
 __all__ = ["coverage"]
+
+# A first step that takes this much of the loop, and this many times a step, is told.
+_WARM_UP_SHARE, _WARM_UP_STEPS = 0.2, 5
 
 
 def coverage(
@@ -73,6 +77,14 @@ def _loop_notes(whole: Whole) -> list[str]:
             f"{plural(blind, 'step')} had a backward pass but no module call before it (compiled"
             " functions and the like): the CPU time before it is counted as forward."
         )
+    for loop in whole.loops:
+        first_ns, middle_ns = loop.durations_ns[0], median(loop.durations_ns) or 0.0
+        if first_ns > max(_WARM_UP_SHARE * loop.wall_ns, _WARM_UP_STEPS * middle_ns):
+            notes.append(
+                f"The first step of rank {loop.rank} took {duration(first_ns)}, others"
+                f" {duration(middle_ns)}: warm-up (compiling, first allocations) weighs heavily in"
+                " so short a run."
+            )
     return notes + [
         f"Rank {loop.rank} ended in the middle of {loop.open_span.name}, which had lasted"
         f" {duration(loop.open_span.lasted_ns)}."

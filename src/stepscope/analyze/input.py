@@ -86,12 +86,14 @@ def _by_workers(whole: Whole, workers: int) -> _Cause:
     """Worker processes make the batches: do they keep their CPUs busy, or wait themselves?"""
     first = f"{_wait_sentence(whole)} from {plural(workers, 'worker')}."
     children = whole.resources.children
-    if children.cpu_cores is None:
+    all_workers = workers * len(whole.loops)
+    seen = all_workers if children.seen is None else children.seen
+    if children.cpu_cores is None or seen < all_workers / 2:
         unknown = "The CPU time of the workers was not measured: computing or waiting is a guess."
         return _Cause(None, (first,), (unknown,))
-    all_workers = workers * len(whole.loops)
-    busy = min(1.0, children.cpu_cores / all_workers)
-    delayed = min(1.0 - busy, (children.run_delay_cores or 0.0) / all_workers)
+    counted = min(all_workers, seen)
+    busy = min(1.0, children.cpu_cores / counted)
+    delayed = min(1.0 - busy, (children.run_delay_cores or 0.0) / counted)
     second = f"A worker computed {percent(busy)} of the time"
     if delayed >= 0.05:
         second += f" and was ready but without a CPU for another {percent(delayed)}"

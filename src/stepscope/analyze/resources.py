@@ -13,7 +13,8 @@ from stepscope.model.event import Batch
 __all__ = ["GpuUse", "ProcessUse", "ResourceFold", "Resources"]
 
 _COUNTERS = frozenset({
-    names.PROCESS_CPU_NS, names.PROCESS_READ_BYTES, names.PROCESS_READ_CHARS,
+    names.PROCESS_CPU_NS, names.PROCESS_REAPED_CPU_NS,
+    names.PROCESS_READ_BYTES, names.PROCESS_READ_CHARS,
     names.PROCESS_WRITE_BYTES, names.PROCESS_MAJOR_FAULTS, names.PROCESS_RUN_DELAY_NS,
     names.PROCESS_BLOCKED_IO_NS, names.HOST_CPU_BUSY_NS, names.HOST_CPU_IOWAIT_NS,
     names.HOST_SWAP_IN_PAGES, names.HOST_DISK_READ_BYTES, names.HOST_DISK_WRITE_BYTES,
@@ -36,6 +37,7 @@ class ProcessUse(NamedTuple):
     """Some processes together. Rates are per second of the loop."""
 
     processes: int
+    seen: float | None = None  # how many were seen at a time, on average
     cpu_cores: float | None = None  # 1.5: one and a half CPUs were kept busy
     run_delay_cores: float | None = None  # 0.5: half a thread was ready and had no CPU
     read_bytes_per_s: float | None = None  # from a disk
@@ -124,7 +126,7 @@ class ResourceFold:
         return Resources(
             cpu_count=cpu_count,
             program=view.processes(pids & set(program_pids)),
-            children=view.processes(pids - set(program_pids)),
+            children=view.children(view.alive(pids - set(program_pids)), program_pids),
             cpu_busy_share=_share(busy, cpu_count),
             iowait_share=_share(iowait, cpu_count),
             memory_total_bytes=view.largest(names.HOST_MEMORY_TOTAL_BYTES, (0,)),
@@ -169,13 +171,26 @@ class _View:
         values = self._within(name, (arg,))
         return sum(values) / len(values) if values else None
 
-    def processes(self, pids: Collection[int]) -> ProcessUse:
-        alive = {
-            pid
-            for pid in pids
-            if self._series[names.PROCESS_CPU_NS, pid].growth(self._start, self._end, True)
-            is not None
-        }
+    def alive(self, pids: Collection[int]) -> list[int]:
+        """Those that were there at some time of the window."""
+        cpu = {pid: self._series[names.PROCESS_CPU_NS, pid] for pid in pids}
+        return [pid for pid, series in cpu.items() if series.overlaps(self._start, self._end)]
+
+    def children(self, alive: Collection[int], parents: Collection[int]) -> ProcessUse:
+        """Processes that come and go. The CPU time of those that ended is their parents' to tell:
+        many live too short to be sampled."""
+        found = self.processes(alive)
+        reaped = list(self._of(names.PROCESS_REAPED_CPU_NS, parents))
+        if not reaped or not self._sampled_ns or reaped[0].is_sparse(self._start, self._end):
+            return found
+        cpu = list(self._of(names.PROCESS_CPU_NS, alive))
+        grown = [one.growth(self._start, self._end, from_zero=False) for one in reaped]
+        grown_ns = sum(one for one in grown if one is not None)
+        grown_ns += sum(one.at(self._end) for one in cpu if one.covers(self._end))
+        grown_ns -= sum(one.at(self._start) for one in cpu if one.covers(self._start))
+        return found._replace(cpu_cores=max(0.0, grown_ns / self._sampled_ns), seen=None)
+
+    def processes(self, alive: Collection[int]) -> ProcessUse:
         if not alive:
             return ProcessUse(0)
         cpu = self.rate(names.PROCESS_CPU_NS, alive, True)
@@ -189,6 +204,7 @@ class _View:
         known = [peak for peak in peaks if peak is not None]
         return ProcessUse(
             processes=len(alive),
+            seen=self._seen(alive),
             cpu_cores=None if cpu is None else cpu / _S,
             run_delay_cores=None if delay is None else delay / _S,
             read_bytes_per_s=self.rate(names.PROCESS_READ_BYTES, alive, True),
@@ -199,6 +215,11 @@ class _View:
             peak_rss_bytes=max(known, default=None),
             threads=self.largest(names.PROCESS_THREADS, alive),
         )
+
+    def _seen(self, pids: Iterable[int]) -> float | None:
+        spans = [s.sampled(self._start, self._end) for s in self._of(names.PROCESS_CPU_NS, pids)]
+        lived_ns = sum(last - first for first, last in spans)
+        return lived_ns / self._sampled_ns if self._sampled_ns > 0 else None
 
     def gpus(self) -> tuple[GpuUse, ...]:
         indexes = sorted({arg for name, arg in self._series if name.startswith("gpu.")})

@@ -43,20 +43,28 @@ class Series:
         self._samples_each *= 2
         self._in_last = self._samples_each
 
+    def overlaps(self, start_ns: int, end_ns: int) -> bool:
+        """Whether it was sampled before the second moment and after the first."""
+        return bool(self._times) and self._times[-1] >= start_ns and self._times[0] <= end_ns
+
+    def covers(self, time_ns: int) -> bool:
+        """Whether it was sampled before and after a moment."""
+        return self.overlaps(time_ns, time_ns)
+
     def growth(self, start_ns: int, end_ns: int, from_zero: bool) -> float | None:
         """How much a counter grew between two moments; None: it was not sampled closely enough.
 
         from_zero: it began to count when it was first seen, if that was after `start_ns`.
         """
-        if not self._times or self._times[-1] < start_ns or self._times[0] > end_ns:
+        if not self.overlaps(start_ns, end_ns):
             return None
-        if self._around(start_ns, end_ns) > _LOOSE * (end_ns - start_ns):
+        if self.is_sparse(start_ns, end_ns):
             return None
         born_inside = self._times[0] > start_ns
         if len(self._times) == 1 and not (born_inside and from_zero):
             return None
-        before = 0.0 if born_inside and from_zero else self._at(start_ns)
-        return max(0.0, self._at(end_ns) - before)
+        before = 0.0 if born_inside and from_zero else self.at(start_ns)
+        return max(0.0, self.at(end_ns) - before)
 
     def sampled(self, start_ns: int, end_ns: int) -> tuple[int, int]:
         """From when to when it was sampled, within two moments."""
@@ -64,17 +72,19 @@ class Series:
         return first, max(first, min(end_ns, self._times[-1]))
 
     def within(self, start_ns: int, end_ns: int) -> list[float]:
-        """The samples between two moments; the last one before, if there are none."""
+        """The samples between two moments; the nearest one if there are none."""
         first, behind = bisect_left(self._times, start_ns), bisect_right(self._times, end_ns)
-        return list(self._values[first:behind] or self._values[max(0, behind - 1) : behind])
+        if first < behind:
+            return list(self._values[first:behind])
+        return [self._values[max(0, behind - 1)]] if self._times else []
 
-    def _around(self, start_ns: int, end_ns: int) -> int:
-        """How far the samples lie apart that enclose the time between two moments."""
+    def is_sparse(self, start_ns: int, end_ns: int) -> bool:
+        """Whether the samples around two moments lie too far apart to tell what was between."""
         before = max(0, bisect_right(self._times, start_ns) - 1)
         after = min(len(self._times) - 1, bisect_left(self._times, end_ns))
-        return self._times[after] - self._times[before]
+        return self._times[after] - self._times[before] > _LOOSE * (end_ns - start_ns)
 
-    def _at(self, time_ns: int) -> float:
+    def at(self, time_ns: int) -> float:
         """The value at a moment: a straight line between samples, level before and after them."""
         place = bisect_left(self._times, time_ns)
         if place == 0:

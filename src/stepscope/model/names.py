@@ -41,6 +41,7 @@ OWN_CPU_NS: Final = "stepscope.launcher_cpu_ns"  # CPU time of the launcher
 
 # Samples about a process; arg: its pid. Counters are cumulative since that process began.
 PROCESS_CPU_NS: Final = "process.cpu_ns"  # user + system
+PROCESS_REAPED_CPU_NS: Final = "process.reaped_cpu_ns"  # of children that ended and were waited for
 PROCESS_RSS_BYTES: Final = "process.rss_bytes"  # gauge
 PROCESS_PEAK_RSS_BYTES: Final = "process.peak_rss_bytes"  # the kernel's own high-water mark
 PROCESS_READ_BYTES: Final = "process.read_bytes"  # from a disk

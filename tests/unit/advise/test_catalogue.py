@@ -27,6 +27,17 @@ def test_loader_workers_are_advised_with_their_number_and_the_gain_of_the_model(
     assert advice.automatic
 
 
+def test_what_was_not_measured_widens_the_range() -> None:
+    measured = {name: value for name, value in NO_WORKERS.items() if name != "program_cpu_cores"}
+    advice = recommend(found("input-cpu", 0.75, **measured))
+    assert advice is not None
+    assert advice.expected_speedup is not None
+    low, high = advice.expected_speedup
+    assert high == pytest.approx(4.0)
+    # Should the model keep all four CPUs busy: 0.3 + 0.4 + 0.0082 s of CPU a batch.
+    assert low == pytest.approx(4 / 0.7082 * 0.4 / 1.3)
+
+
 def test_on_few_cpus_the_gain_is_what_the_cpus_allow() -> None:
     advice = recommend(found("input-cpu", 0.75, **(NO_WORKERS | {"cpu_count": 2.0})))
     assert advice is not None

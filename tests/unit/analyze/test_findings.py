@@ -156,6 +156,13 @@ def test_workers_that_were_not_measured_make_a_guess() -> None:
     )
 
 
+def test_workers_that_were_hardly_seen_make_a_guess_too() -> None:
+    resources = Resources(children=ProcessUse(8, seen=0.4, cpu_cores=0.1))
+    verdict = findings([trained(2, 50, 100.0, busy=0.0)], resources)[0]
+    assert verdict.kind == "input-cpu"
+    assert verdict.confidence <= 0.5
+
+
 def test_starting_workers_for_every_pass_is_its_own_finding() -> None:
     events: list[Event] = []
     at = 10.0

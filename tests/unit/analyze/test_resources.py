@@ -90,3 +90,28 @@ def test_a_long_series_keeps_its_growth_in_bounded_memory() -> None:
         series.update(second, 3.0 * second)
     assert len(series._times) <= POINTS
     assert series.growth(1000, 19_000, from_zero=False) == pytest.approx(54_000)
+
+
+def test_children_that_lived_too_short_to_be_sampled_are_counted_by_their_parent() -> None:
+    reaped = counted(names.PROCESS_REAPED_CPU_NS, 1.8e9, PROGRAM)
+    still_there = counted(names.PROCESS_CPU_NS, 0.1e9, WORKER)
+    found = used([*counted(names.PROCESS_CPU_NS, 1e9, PROGRAM), *reaped, *still_there])
+    assert found.children.cpu_cores == pytest.approx(1.9)
+    without = used([*counted(names.PROCESS_CPU_NS, 1e9, PROGRAM), *reaped])
+    assert without.children.cpu_cores == pytest.approx(1.8)
+
+
+def test_a_child_that_ended_is_not_counted_twice() -> None:
+    # It ran from 0 to 5 s on one CPU; its parent waited for it at 6 s.
+    child = counted(names.PROCESS_CPU_NS, 1e9, WORKER, last=5)
+    reaped = [
+        sample(names.PROCESS_REAPED_CPU_NS, at * S, 5e9 * (at >= 6), PROGRAM) for at in range(11)
+    ]
+    found = used([*counted(names.PROCESS_CPU_NS, 1e9, PROGRAM), *child, *reaped])
+    assert found.children.cpu_cores == pytest.approx(3 / 6)  # from 2 to 5 s, of 6 s
+
+
+def test_how_many_children_were_seen_at_a_time() -> None:
+    early = counted(names.PROCESS_CPU_NS, 1e9, WORKER, last=5)
+    found = used([*counted(names.PROCESS_CPU_NS, 1e9, PROGRAM), *early])
+    assert found.children.seen == pytest.approx(3 / 6)

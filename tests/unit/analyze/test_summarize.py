@@ -13,7 +13,8 @@ from stepscope.analyze.resources import ProcessUse, Resources
 from stepscope.analyze.summarize import Recorded, summarize
 from stepscope.errors import FormatError
 from stepscope.model.summary import Summary
-from tests.unit.analyze.test_findings import trained
+from tests.unit.analyze.made import MS, backward, forward, loop, next_, optimizer
+from tests.unit.analyze.test_findings import steps, trained
 from tests.unit.report.made_summary import COST, input_bound, summary_of
 
 SCHEMA = json.loads(
@@ -78,6 +79,13 @@ def test_losses_and_failures_are_told_in_words() -> None:
         "1 event could not be written to disk.",
     ]
     assert notes[2].endswith("most often (3): forward: ValueError: no")
+
+
+def test_a_first_step_that_weighs_heavily_is_told() -> None:
+    slow = [next_(10, 20), forward(20, 5000), backward(5000, 5010), optimizer(5010, 5020)]
+    later = [event | {"time_ns": int(event["time_ns"]) + 5010 * MS} for event in steps(20, 1.0)]
+    (note,) = summary_of(loop([*slow, *later])).coverage["notes"]
+    assert note.startswith("The first step of rank 0 took 5.01 s, others 101 ms: warm-up")
 
 
 def test_other_programs_that_took_the_cpus_are_told() -> None:
