@@ -14,6 +14,9 @@ from stepscope.model.phases import Phase
 
 __all__ = ["input_findings"]
 
+# With this much of the CPUs in use, a worker that does not run waits for a CPU, not for data.
+_SATURATED = 0.85
+
 
 def input_findings(whole: Whole) -> Iterator[Finding]:
     """Waiting for data as one finding, and the start of workers as another where it dominates."""
@@ -97,10 +100,19 @@ def _by_workers(whole: Whole, workers: int) -> _Cause:
     second = f"A worker computed {percent(busy)} of the time"
     if delayed >= 0.05:
         second += f" and was ready but without a CPU for another {percent(delayed)}"
+    used, cpus = _cpus_used(whole), whole.resources.cpu_count
+    if used is not None and cpus and used >= _SATURATED * cpus:
+        third = f"Program and workers together kept {used:.1f} of {cpus:g} CPUs busy."
+        return _Cause(max(busy + delayed, min(1.0, used / cpus)), (first, f"{second}.", third))
     if busy + delayed >= 0.5:
         return _Cause(busy + delayed, (first, f"{second}."))
     evidence, missing = _reading(whole, children=True)
     return _Cause(busy + delayed, (first, f"{second}.", *evidence), missing)
+
+
+def _cpus_used(whole: Whole) -> float | None:
+    program, children = whole.resources.program.cpu_cores, whole.resources.children.cpu_cores
+    return None if program is None or children is None else program + children
 
 
 def _reading(whole: Whole, children: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -147,6 +147,15 @@ def test_workers_that_wait_for_a_cpu_are_not_blocked() -> None:
     )
 
 
+def test_where_all_cpus_are_in_use_workers_wait_for_them_and_not_for_data() -> None:
+    resources = Resources(
+        cpu_count=2.0, program=ProcessUse(1, cpu_cores=1.0), children=ProcessUse(2, cpu_cores=0.8)
+    )
+    verdict = findings([trained(2, 50, 100.0, busy=0.0)], resources)[0]
+    assert verdict.kind == "input-cpu"
+    assert verdict.evidence[2] == "Program and workers together kept 1.8 of 2 CPUs busy."
+
+
 def test_workers_that_were_not_measured_make_a_guess() -> None:
     verdict = findings([trained(2, 50, 100.0, busy=0.0)], Resources())[0]
     assert verdict.kind == "input-cpu"
