@@ -3,61 +3,116 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { FIRST_BITS = 10 };
+enum { FIRST_BITS = 10, MOST_BITS = 31, LEAST_SHIFT = 4, MOST_SHIFT = 12, GAPS = 33 };
 
-/* Neighbouring addresses get neighbouring slots, as allocators hand them out: a scattering hash
- * would miss the cache on every call. Each stretch that wraps around the table starts elsewhere, so
- * that page-aligned addresses do not pile up on the same few slots. */
-static inline size_t home_of(const Ledger *ledger, uint64_t address) {
-    uint64_t line = address >> 4, stretch = line >> ledger->bits;
-    return (size_t)(line + stretch * 0x9E3779B97F4A7C15ull) & ledger->mask;
+/* Allocators hand out neighbouring addresses one after the other. They get neighbouring slots,
+ * sixteen in a row, so that most calls find their slot in the cache; the rows are scattered. */
+static inline uint32_t hash_of(const Ledger *ledger, uint64_t address) {
+    uint64_t line = address >> ledger->shift;
+    uint32_t row = (uint32_t)(((line >> 4) * 0x9E3779B97F4A7C15ull) >> 36);
+    return row << 4 | (uint32_t)(line & 15);
 }
 
-/* Zeroed. Large tables ask for huge pages: the TLB, not the probing, is what a big ledger waits for. */
-static LedgerEntry *slots_new(int bits) {
-    size_t bytes = sizeof(LedgerEntry) << bits;
-    void *slots = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (slots == MAP_FAILED) return NULL;
+static inline uint32_t home_of(const Ledger *ledger, uint32_t hash) {
+    return hash & (((uint32_t)1 << ledger->bits) - 1);
+}
+
+static inline uint32_t next_of(const Ledger *ledger, uint32_t at) {
+    return (at + 1) & (((uint32_t)1 << ledger->bits) - 1);
+}
+
+static inline uint32_t room_of(int bits) {
+    return ((uint32_t)1 << bits) - ((uint32_t)1 << bits) / 8;
+}
+
+/* Zeroed. Large tables ask for huge pages: what a big ledger waits for is the TLB. */
+static void *pages_new(size_t bytes) {
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) return NULL;
 #ifdef MADV_HUGEPAGE
-    if (bytes >= 4 << 20) madvise(slots, bytes, MADV_HUGEPAGE);
+    if (bytes >= 4 << 20) madvise(pages, bytes, MADV_HUGEPAGE);
 #endif
-    return slots;
+    return pages;
 }
 
-static void slots_release(LedgerEntry *slots, int bits) {
-    if (slots) munmap(slots, sizeof(LedgerEntry) << bits);
+static void pages_free(void *pages, size_t bytes) {
+    if (pages) munmap(pages, bytes);
 }
 
 bool ledger_init(Ledger *ledger) {
     memset(ledger, 0, sizeof *ledger);
-    ledger->slots = slots_new(FIRST_BITS);
     ledger->bits = FIRST_BITS;
-    ledger->mask = ((size_t)1 << FIRST_BITS) - 1;
-    return ledger->slots != NULL;
+    ledger->shift = LEAST_SHIFT;
+    ledger->room = room_of(FIRST_BITS);
+    ledger->slots = pages_new(sizeof(LedgerSlot) << FIRST_BITS);
+    ledger->entries = pages_new(ledger->room * sizeof(LedgerEntry));
+    return ledger->slots && ledger->entries;
 }
 
 void ledger_free_all(Ledger *ledger) {
-    slots_release(ledger->slots, ledger->bits);
+    pages_free(ledger->slots, sizeof(LedgerSlot) << ledger->bits);
+    pages_free(ledger->entries, ledger->room * sizeof(LedgerEntry));
     ledger->slots = NULL;
+    ledger->entries = NULL;
 }
 
-static inline size_t slot_of(const Ledger *ledger, uint64_t address) {
-    size_t at = home_of(ledger, address);
-    while (ledger->slots[at].address && ledger->slots[at].address != address)
-        at = (at + 1) & ledger->mask;
-    return at;
+/* The slot of an address, or the empty one where it would go. */
+static inline uint32_t slot_of(const Ledger *ledger, uint64_t address) {
+    uint32_t hash = hash_of(ledger, address), at = home_of(ledger, hash);
+    for (;; at = next_of(ledger, at)) {
+        const LedgerSlot *slot = &ledger->slots[at];
+        if (!slot->number) return at;
+        if (slot->hash == hash && ledger->entries[slot->number - 1].address == address) return at;
+    }
+}
+
+/* The usual distance between one allocation and the next, from a few pairs of them. */
+static uint64_t usual_gap(const Ledger *ledger) {
+    uint64_t gaps[GAPS];
+    int count = 0;
+    uint32_t stride = ledger->used / GAPS;
+    for (uint32_t i = 0; stride && i + 1 < ledger->used && count < GAPS; i += stride) {
+        uint64_t a = ledger->entries[i].address, b = ledger->entries[i + 1].address;
+        uint64_t gap = a < b ? b - a : a - b;
+        int at = count++;
+        for (; at > 0 && gaps[at - 1] > gap; at--) gaps[at] = gaps[at - 1];
+        gaps[at] = gap;
+    }
+    return count ? gaps[count / 2] : 0;
+}
+
+/* Half the room of a block: then slots are about half full where blocks lie side by side. Blocks
+ * that come in random order lie closer than they come; sizes can be made up, but gaps cannot. */
+static int shift_for(const Ledger *ledger) {
+    uint64_t gap = usual_gap(ledger);
+    uint64_t size = ledger->all.live ? (uint64_t)ledger->all.live_bytes / ledger->all.live : 0;
+    uint64_t block = size < gap ? size : gap;
+    int shift = LEAST_SHIFT;
+    while (shift < MOST_SHIFT && block >> (shift + 2)) shift++;
+    return shift;
 }
 
 static bool grow(Ledger *ledger) {
-    size_t old_slots = ledger->mask + 1;
-    LedgerEntry *old = ledger->slots, *fresh = slots_new(ledger->bits + 1);
-    if (!fresh) return false;
-    ledger->slots = fresh;
+    if (ledger->bits == MOST_BITS) return false;
+    uint32_t room = room_of(ledger->bits + 1);
+    LedgerSlot *slots = pages_new(sizeof *slots << (ledger->bits + 1));
+    LedgerEntry *entries = pages_new(room * sizeof *entries);
+    if (!slots || !entries) {
+        pages_free(slots, sizeof *slots << (ledger->bits + 1));
+        pages_free(entries, room * sizeof *entries);
+        return false;
+    }
+    memcpy(entries, ledger->entries, ledger->used * sizeof *entries);
+    ledger_free_all(ledger);
+    ledger->entries = entries;
+    ledger->slots = slots;
     ledger->bits++;
-    ledger->mask = old_slots * 2 - 1;
-    for (size_t i = 0; i < old_slots; i++)
-        if (old[i].address) fresh[slot_of(ledger, old[i].address)] = old[i];
-    slots_release(old, ledger->bits - 1);
+    ledger->room = room;
+    ledger->shift = shift_for(ledger);
+    for (uint32_t number = 1; number <= ledger->used; number++) {
+        uint64_t address = entries[number - 1].address;
+        if (address) slots[slot_of(ledger, address)] = (LedgerSlot){hash_of(ledger, address), number};
+    }
     return true;
 }
 
@@ -76,60 +131,70 @@ static inline void unbook(LedgerTotals *totals, int64_t size) {
     totals->live_bytes -= size;
 }
 
+static void unbook_entry(Ledger *ledger, const LedgerEntry *entry) {
+    unbook(&ledger->all, entry_size(entry));
+    unbook(&ledger->by_kind[entry_kind(entry)], entry_size(entry));
+}
+
+/* The number of an entry that is free to use; the one freed last is still in the cache. */
+static uint32_t take_entry(Ledger *ledger) {
+    uint32_t number = ledger->unused;
+    if (!number) return ++ledger->used;
+    ledger->unused = ledger->entries[number - 1].stack;
+    return number;
+}
+
 int ledger_alloc(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
                  uint32_t step, int64_t time_ns) {
     if (size < 0 || size >= LEDGER_MAX_BYTES || !address) {
         ledger->bad_sizes++;
         return 0;
     }
-    /* At most seven eighths full. */
-    if (ledger->used + 1 > (ledger->mask + 1) - (ledger->mask + 1) / 8 && !grow(ledger)) return -1;
-    size_t at = slot_of(ledger, address);
-    LedgerEntry *entry = &ledger->slots[at];
-    if (entry->address) {
+    if (!ledger->unused && ledger->used == ledger->room && !grow(ledger)) return -1;
+    LedgerSlot *slot = &ledger->slots[slot_of(ledger, address)];
+    if (slot->number) {
         ledger->double_allocations++;
-        unbook(&ledger->all, entry_size(entry));
-        unbook(&ledger->by_kind[entry_kind(entry)], entry_size(entry));
+        unbook_entry(ledger, &ledger->entries[slot->number - 1]);
     } else {
-        ledger->used++;
+        *slot = (LedgerSlot){hash_of(ledger, address), take_entry(ledger)};
     }
-    *entry = (LedgerEntry){address, (uint64_t)size << 8 | kind, time_ns, stack, step};
+    ledger->entries[slot->number - 1] =
+        (LedgerEntry){address, (uint64_t)size << 8 | kind, time_ns, stack, step};
     book(&ledger->all, size);
     book(&ledger->by_kind[kind], size);
     return 1;
 }
 
-/* Closes the hole so that every entry stays reachable from its home slot. */
-static void shift_back(Ledger *ledger, size_t hole) {
-    size_t at = hole;
-    for (;;) {
-        at = (at + 1) & ledger->mask;
-        if (!ledger->slots[at].address) break;
-        size_t home = home_of(ledger, ledger->slots[at].address);
-        if (((at - home) & ledger->mask) >= ((at - hole) & ledger->mask)) {
-            ledger->slots[hole] = ledger->slots[at];
+/* Closes the hole so that every slot stays reachable from its home. */
+static void shift_back(Ledger *ledger, uint32_t hole) {
+    uint32_t mask = ((uint32_t)1 << ledger->bits) - 1;
+    LedgerSlot *slots = ledger->slots;
+    for (uint32_t at = next_of(ledger, hole); slots[at].number; at = next_of(ledger, at)) {
+        uint32_t home = home_of(ledger, slots[at].hash);
+        if (((at - home) & mask) >= ((at - hole) & mask)) {
+            slots[hole] = slots[at];
             hole = at;
         }
     }
-    ledger->slots[hole].address = 0;
+    slots[hole].number = 0;
 }
 
 int64_t ledger_free(Ledger *ledger, uint64_t address) {
-    size_t at = slot_of(ledger, address);
-    LedgerEntry *entry = &ledger->slots[at];
-    if (!address || !entry->address) {
+    uint32_t at = slot_of(ledger, address), number = ledger->slots[at].number;
+    if (!address || !number) {
         ledger->unknown_frees++;
         return -1;
     }
+    LedgerEntry *entry = &ledger->entries[number - 1];
     int64_t size = entry_size(entry);
-    unbook(&ledger->all, size);
-    unbook(&ledger->by_kind[entry_kind(entry)], size);
-    ledger->used--;
+    unbook_entry(ledger, entry);
+    *entry = (LedgerEntry){.stack = ledger->unused};
+    ledger->unused = number;
     shift_back(ledger, at);
     return size;
 }
 
 const LedgerEntry *ledger_find(const Ledger *ledger, uint64_t address) {
-    const LedgerEntry *entry = &ledger->slots[slot_of(ledger, address)];
-    return address && entry->address ? entry : NULL;
+    uint32_t number = ledger->slots[slot_of(ledger, address)].number;
+    return number ? &ledger->entries[number - 1] : NULL;
 }

@@ -1,7 +1,9 @@
 /* What is allocated now: address → size, kind, stack, time, step; totals and peaks kept as it goes.
  *
- * Open addressing with linear probing and deletion by shifting back, so a table that lives for days
- * does not fill up with tombstones. 32 bytes an entry. */
+ * Entries lie densely in the order in which they came; an index of 8 bytes a slot finds them, by
+ * open addressing with linear probing. Only the index is accessed at random, and it is small enough
+ * to stay in the cache where a table of whole entries would miss it on every call. Deletion shifts
+ * the index back, so a ledger that lives for days does not fill up with tombstones. */
 #ifndef STEPSCOPE_LEDGER_H
 #define STEPSCOPE_LEDGER_H
 
@@ -13,12 +15,17 @@ enum { LEDGER_KINDS = 256 };
 #define LEDGER_MAX_BYTES ((int64_t)1 << 48)
 
 typedef struct {
-    uint64_t address; /* 0: empty slot */
+    uint64_t address; /* 0: not in use */
     uint64_t size_and_kind; /* size << 8 | kind */
     int64_t time_ns;
-    uint32_t stack;
+    uint32_t stack; /* of an entry that is not in use: the next one that is not */
     uint32_t step;
 } LedgerEntry;
+
+typedef struct {
+    uint32_t hash;
+    uint32_t number; /* of the entry, from 1; 0: empty slot */
+} LedgerSlot;
 
 typedef struct {
     int64_t live_bytes, peak_bytes;
@@ -27,9 +34,13 @@ typedef struct {
 } LedgerTotals;
 
 typedef struct {
-    LedgerEntry *slots;
-    int bits; /* of the slot number: the table has 1 << bits slots */
-    size_t mask, used;
+    LedgerEntry *entries; /* number n is entries[n - 1] */
+    LedgerSlot *slots;
+    int bits;  /* of a slot's place: there are 1 << bits slots */
+    int shift; /* addresses this close (1 << shift bytes) share their home slot */
+    uint32_t used;    /* entries ever taken into use */
+    uint32_t room;    /* for entries: seven eighths of the slots */
+    uint32_t unused;  /* first of the entries that were freed; 0: none */
     LedgerTotals all, by_kind[LEDGER_KINDS];
     uint64_t unknown_frees, double_allocations, bad_sizes;
 } Ledger;

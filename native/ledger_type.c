@@ -106,9 +106,9 @@ static PyObject *live_method(PyObject *self, PyObject *unused) {
     (void)unused;
     const Ledger *ledger = &((LedgerObject *)self)->ledger;
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && i <= ledger->mask; i++) {
-        if (!ledger->slots[i].address) continue;
-        PyObject *entry = entry_tuple(&ledger->slots[i]);
+    for (uint32_t i = 0; list && i < ledger->used; i++) {
+        if (!ledger->entries[i].address) continue;
+        PyObject *entry = entry_tuple(&ledger->entries[i]);
         if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
         Py_XDECREF(entry);
     }
