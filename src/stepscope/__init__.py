@@ -6,8 +6,8 @@ matters because every profiled process does it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+# Not from typing, which takes 10 ms to import; type checkers know this name.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stepscope.config import Level as ProfilingLevel
     from stepscope.errors import (

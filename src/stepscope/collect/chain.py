@@ -13,7 +13,7 @@ from typing import Any
 
 from stepscope.record.recorder import Recorder
 
-__all__ = ["Patches", "like", "measured", "never", "nothing", "spanned"]
+__all__ = ["Patches", "like", "never", "nothing", "spanned"]
 
 Function = Callable[..., Any]
 _MISSING = object()
@@ -93,13 +93,15 @@ def spanned(
     *,
     compiling: Callable[[], bool] = never,
     arg: Callable[..., int | None] | None = None,
+    outcome: Callable[..., int | None] | None = None,
     first: Callable[[], None] = nothing,
     done: Callable[[bool], None] | None = None,
 ) -> Function:
     """`original` within a span.
 
-    `arg(*args)` gives its number, or None for a call that is not of interest. `first()` is
-    called before the first of them, and `done(failed)` after each.
+    `arg(*args)` gives its number, or None for a call that is not of interest;
+    `outcome(result, args, kwargs)` one that is known only after the call (result: None when it
+    raised). `first()` is called before the first of them, and `done(failed)` after each.
     """
     begin, end, failed = recorder.begin, recorder.end, recorder.failed
     number = recorder.intern(name)
@@ -119,47 +121,16 @@ def spanned(
                 token = begin(number, about)
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             failed(name, error)
-        wrong = 1
+        wrong, result = 1, None
         try:
             result = original(*args, **kwargs)
             wrong = 0
             return result
         finally:
             try:
-                end(token, wrong)
+                end(token, wrong, outcome(result, args, kwargs) if outcome else None)
                 if done is not None:
                     done(bool(wrong))
-            except Exception as error:  # noqa: BLE001
-                failed(name, error)
-
-    return like(original, wrapper)
-
-
-def measured(
-    recorder: Recorder,
-    name: str,
-    original: Function,
-    record: Callable[..., None],
-    *,
-    compiling: Callable[[], bool] = never,
-) -> Function:
-    """`original`, and afterwards `record(began_ns, result, args, kwargs)`.
-
-    For what is known only after the call. `result` is None when the call raised.
-    """
-    now_ns, failed = recorder.now_ns, recorder.failed
-
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if compiling():
-            return original(*args, **kwargs)
-        result = None
-        began_ns = now_ns()
-        try:
-            result = original(*args, **kwargs)
-            return result
-        finally:
-            try:
-                record(began_ns, result, args, kwargs)
             except Exception as error:  # noqa: BLE001
                 failed(name, error)
 

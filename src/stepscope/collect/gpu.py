@@ -73,6 +73,8 @@ class NvmlSource:
 
 def find_gpus() -> GpuSource:
     """The GPUs of this machine as their driver shows them."""
+    if not _has_driver():  # without one, importing pynvml would be 14 ms for nothing
+        return AbsentGpus()
     try:
         import pynvml
     except ImportError:
@@ -82,6 +84,16 @@ def find_gpus() -> GpuSource:
         return NvmlSource(pynvml)
     except pynvml.NVMLError:
         return AbsentGpus()
+
+
+def _has_driver() -> bool:
+    from ctypes import CDLL
+
+    try:
+        CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return False
+    return True
 
 
 class AllocatorSource:

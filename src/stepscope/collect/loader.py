@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.collect.chain import Patches, measured, nothing, spanned
+from stepscope.collect.chain import Patches, nothing, spanned
 from stepscope.collect.source import source_of_dataset
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
@@ -16,7 +16,7 @@ __all__ = ["LoaderCollector", "loader_settings"]
 
 
 class LoaderCollector:
-    """Recorder around `iter(loader)` and `next(iterator)`."""
+    """Spans around `iter(loader)` and `next(iterator)`."""
 
     name = "loader"
 
@@ -33,7 +33,6 @@ class LoaderCollector:
         from torch.utils.data import dataloader
 
         compiling = torch.compiler.is_dynamo_compiling
-        record = self._recording_iter(recorder)
         self._patches.replace(
             dataloader._BaseDataLoaderIter,
             "__next__",
@@ -42,25 +41,31 @@ class LoaderCollector:
         self._patches.replace(
             dataloader.DataLoader,
             "__iter__",
-            lambda f: measured(recorder, names.INPUT_ITER, f, record, compiling=compiling),
+            lambda f: spanned(
+                recorder,
+                names.INPUT_ITER,
+                f,
+                compiling=compiling,
+                first=self._first,
+                outcome=_iterator_of(recorder),
+            ),
         )
 
     def stop(self) -> None:
         self._patches.undo()
         self._running = False
 
-    def _recording_iter(self, recorder: Recorder) -> Callable[..., None]:
-        input_iter = recorder.intern(names.INPUT_ITER)
-        loader_mark = recorder.intern(names.LOADER)
 
-        def record(began_ns: int, iterator: Any, args: tuple[Any, ...], _: Any) -> None:
-            duration_ns = recorder.now_ns() - began_ns
-            self._first()
-            recorder.complete(input_iter, began_ns, duration_ns, id(iterator))
-            text = json.dumps(loader_settings(args[0]))
-            recorder.mark(loader_mark, id(iterator), recorder.intern(text))
+def _iterator_of(recorder: Recorder) -> Callable[..., int]:
+    """The number of the iterator that was made, after a mark about its loader."""
+    loader_mark = recorder.intern(names.LOADER)
 
-        return record
+    def iterator_of(iterator: Any, args: tuple[Any, ...], _: Any) -> int:
+        text = json.dumps(loader_settings(args[0]))
+        recorder.mark(loader_mark, id(iterator), recorder.intern(text))
+        return id(iterator)
+
+    return iterator_of
 
 
 def loader_settings(loader: Any) -> dict[str, Any]:

@@ -84,7 +84,9 @@ class _Process:
             return False
         sample, intern, pid = recorder.sample, recorder.intern, self.pid
         cpu_ticks = int(fields[11]) + int(fields[12])
+        reaped_ticks = int(fields[13]) + int(fields[14])
         sample(intern(names.PROCESS_CPU_NS), float(cpu_ticks * _TICK_NS), pid)
+        sample(intern(names.PROCESS_REAPED_CPU_NS), float(reaped_ticks * _TICK_NS), pid)
         for name, field, unit in _STAT:
             sample(intern(name), float(int(fields[field]) * unit), pid)
         if has_delays:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from stepscope.collect.chain import Patches, measured
+from stepscope.collect.chain import Patches, spanned
 from stepscope.collect.imports import when_imported
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
@@ -21,7 +21,7 @@ _SAFETENSORS = {"save_file": (1, "filename"), "save_model": (1, "filename")}
 
 
 class SavesCollector:
-    """Recorder around torch.save, torch.distributed.checkpoint and safetensors."""
+    """Spans around torch.save, torch.distributed.checkpoint and safetensors."""
 
     name = "saves"
 
@@ -63,26 +63,22 @@ class SavesCollector:
             original = getattr(owners[0], function, None)
             if original is None:
                 continue
-            wrapper = measured(
+            wrapper = spanned(
                 recorder,
                 names.SAVE,
                 original,
-                _recording(recorder, position, keyword),
                 compiling=torch.compiler.is_dynamo_compiling,
+                outcome=_bytes_written(position, keyword),
             )
             for owner in owners:
                 self._patches.put(owner, function, wrapper)
 
 
-def _recording(recorder: Recorder, position: int, keyword: str) -> Callable[..., None]:
-    save = recorder.intern(names.SAVE)
+def _bytes_written(position: int, keyword: str) -> Callable[..., int]:
+    def bytes_written(_: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        return _bytes_at(args[position] if len(args) > position else kwargs.get(keyword))
 
-    def record(began_ns: int, _: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        duration_ns = recorder.now_ns() - began_ns
-        path = args[position] if len(args) > position else kwargs.get(keyword)
-        recorder.complete(save, began_ns, duration_ns, _bytes_at(path))
-
-    return record
+    return bytes_written
 
 
 def _bytes_at(path: object) -> int:

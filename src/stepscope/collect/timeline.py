@@ -102,13 +102,13 @@ class CudaTimeline:
             self._stack().append((token, self._names[name], device, device.mark()))
         return token
 
-    def _end(self, token: int, failed: int = 0) -> None:
+    def _end(self, token: int, failed: int = 0, arg: int | None = None) -> None:
         stack = self._stack()
         while token >= 0 and stack and stack[-1][0] >= token:
             its_token, name, device, began = stack.pop()
             if its_token == token:
                 device.ended(name, began)
-        self._recorder.end(token, failed)
+        self._recorder.end(token, failed, arg)
 
     def _current(self) -> _Device | None:
         index = self._driver.device()

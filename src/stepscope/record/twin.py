@@ -12,7 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeAlias
 
 from stepscope.record.frames import events_frame, names_frame
 from stepscope.record.twin_ledger import TwinLedger, TwinStackTable
@@ -45,13 +45,9 @@ class _ThreadLog(threading.local):
             logs.append(self.log)
 
 
-class _OpenSpan(NamedTuple):
-    name: int
-    arg: int
-    value: float
-    time_ns: int
-    cpu_start_ns: int
-    owner: object
+# Name, arg, value, time_ns, cpu_start_ns, owner. A plain tuple: making a named one is a Python
+# call, which torch._dynamo would compile where it calls us.
+_OpenSpan: TypeAlias = tuple[int, int, float, int, int, object]
 
 
 class _Log:
@@ -126,7 +122,7 @@ class TwinCore:
         if len(log.open) >= OPEN_SPANS:
             log.dropped += 1
             return -1
-        log.open.append(_OpenSpan(name, arg, value, self.now_ns(), cpu_ns, owner))
+        log.open.append((name, arg, value, self.now_ns(), cpu_ns, owner))
         return len(log.open) - 1
 
     def end(self, token: int, failed: int = 0, arg: int | None = None) -> None:
@@ -136,7 +132,8 @@ class TwinCore:
         if token < 0 or token >> TOKEN_DEPTH_BITS != self._generation:
             return
         if arg is not None and depth < len(log.open):
-            log.open[depth] = log.open[depth]._replace(arg=arg)
+            name, _, value, time_ns, cpu_start_ns, owner = log.open[depth]
+            log.open[depth] = (name, arg, value, time_ns, cpu_start_ns, owner)
         while len(log.open) > depth:
             span = log.open.pop()
             self._finish(log, span, end_ns, bool(failed) or len(log.open) > depth)
@@ -145,7 +142,7 @@ class TwinCore:
         end_ns = self.now_ns()
         log = self._local.log
         for at in range(len(log.open) - 1, -1, -1):
-            if log.open[at].owner is owner:
+            if log.open[at][5] is owner:
                 # Generators can leave spans in another order than they entered: close only this.
                 self._finish(log, log.open.pop(at), end_ns, failed)
                 return
@@ -169,7 +166,7 @@ class TwinCore:
     def is_open(self, name: int) -> bool:
         log = self._local.log
         log.probes += 1
-        return any(span.name == name for span in log.open)
+        return any(span[0] == name for span in log.open)
 
     def span(self, name: int, arg: int = 0, value: float = 0.0) -> _Span:
         return _Span(self, name, arg, value)
@@ -258,7 +255,7 @@ class TwinCore:
     def _outermost_open(self) -> str:
         with self._lock:
             spans = list(self._logs[0].open) if self._logs else []
-        return self._text(spans[0].name) if spans else ""
+        return self._text(spans[0][0]) if spans else ""
 
     def _text(self, number: int) -> str:
         with self._lock:

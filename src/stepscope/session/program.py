@@ -55,7 +55,12 @@ class Program:
 
     def _mind_forks_and_the_end(self) -> None:
         atexit.register(self._guarded, "at exit", self._leave)
-        os.register_at_fork(after_in_child=lambda: self._guarded("after a fork", self._after_fork))
+        recorder = self._recorder
+        os.register_at_fork(
+            before=lambda: self._guarded("before a fork", recorder.pause),
+            after_in_parent=lambda: self._guarded("after a fork", recorder.resume),
+            after_in_child=lambda: self._guarded("after a fork", self._after_fork),
+        )
         when_imported("multiprocessing.util", self._mind_workers, self._recorder.failed)
 
     def _wake(self) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.collect.chain import Patches, measured, spanned
+from stepscope.collect.chain import Patches, spanned
 from stepscope.model import names
 from stepscope.model.event import Flag
 from stepscope.record.recorder import Recorder
@@ -99,22 +99,29 @@ def test_what_dynamo_compiles_is_not_recorded(recorder: Recorder, read: Read) ->
     assert read() == []
 
 
-def test_a_measured_call_is_recorded_after_it_ended(recorder: Recorder) -> None:
+def test_a_number_can_come_from_the_outcome(recorder: Recorder, read: Read) -> None:
     seen: list[Any] = []
-    call = measured(recorder, "x", Owner.method, lambda *told: seen.append(told[1:]))
+
+    def outcome(*told: Any) -> int:
+        seen.append(told)
+        return 77
+
     owner = Owner()
+    call = spanned(recorder, names.SAVE, Owner.method, outcome=outcome)
 
     assert call(owner, 1, y=5) == 6
     assert seen == [(6, (owner, 1), {"y": 5})]
+    assert [row.arg for row in read()] == [77]
 
 
-def test_a_measured_call_that_raised_is_recorded_without_a_result(recorder: Recorder) -> None:
+def test_a_call_that_raised_has_no_result_for_its_outcome(recorder: Recorder, read: Read) -> None:
     seen: list[Any] = []
 
     with pytest.raises(KeyError):
-        measured(recorder, "x", fails, lambda *told: seen.append(told[1]))(1)
+        spanned(recorder, names.SAVE, fails, outcome=lambda *told: seen.append(told[0]))(1)
 
     assert seen == [None]
+    assert [row.flags for row in read()] == [Flag.FAILED]
 
 
 def test_name_signature_and_attributes_stay_those_of_the_original(recorder: Recorder) -> None:

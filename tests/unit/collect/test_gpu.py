@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stepscope.collect.gpu import AbsentGpus, AllocatorSource, NvmlSource, find_gpus
+from stepscope.collect.gpu import AbsentGpus, AllocatorSource, find_gpus
 from stepscope.collect.timeline import DEVICE_TRACKS, CudaTimeline
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
@@ -193,51 +198,51 @@ def test_spans_that_were_left_open_inside_are_dropped_with_the_outer_one(
     assert [name for name, *_ in on_device(read)] == ["device.backward", "device.forward"]
 
 
-class NVMLError(Exception):
-    pass
+ASK_THE_DRIVER = """
+from stepscope.collect.gpu import find_gpus
+from stepscope.record.recorder import Recorder
+from stepscope.record.twin import TwinCore
+
+class Told(Recorder):
+    def __init__(self):
+        super().__init__(TwinCore())
+        self.sample = lambda name, value, arg: print(self.core._text(name), arg, value)
+
+source = find_gpus()
+source.sample(Told())
+source.close()
+"""
 
 
-class FakeNvml:
-    """Two cards; the second does not tell its power."""
+def test_each_card_is_sampled_as_far_as_the_driver_tells(tmp_path: Path) -> None:
+    """The real pynvml on a driver of our own: a library with NVML's C interface and two cards."""
+    compiler = shutil.which("gcc") or pytest.skip("there is no compiler to build the stand-in with")
+    pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
+    driver = tmp_path / "libnvidia-ml.so.1"
+    source = Path(__file__).parents[2] / "standins" / "nvml.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", driver, source], check=True)
 
-    NVMLError = NVMLError
-    NVML_TEMPERATURE_GPU = 0
+    told = subprocess.run(
+        [sys.executable, "-c", ASK_THE_DRIVER],
+        env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
 
-    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
-        return 2
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
-        return index
-
-    def nvmlDeviceGetUtilizationRates(self, handle: int) -> Any:  # noqa: N802
-        return types.SimpleNamespace(gpu=50)
-
-    def nvmlDeviceGetMemoryInfo(self, handle: int) -> Any:  # noqa: N802
-        return types.SimpleNamespace(used=1 << 30, total=1 << 34)
-
-    def nvmlDeviceGetPowerUsage(self, handle: int) -> int:  # noqa: N802
-        if handle == 1:
-            raise NVMLError("not supported")
-        return 250_000
-
-    def nvmlDeviceGetTemperature(self, handle: int, sensor: int) -> int:  # noqa: N802
-        return 60
-
-    def nvmlShutdown(self) -> None:  # noqa: N802
-        pass
-
-
-def test_each_card_is_sampled_as_far_as_it_tells(recorder: Recorder, read: Read) -> None:
-    source = NvmlSource(FakeNvml())
-
-    source.sample(recorder)
-    source.close()
-
-    samples = {(row.name, row.arg): row.value for row in read()}
-    assert samples[names.GPU_BUSY_SHARE, 0] == 0.5
-    assert samples[names.GPU_POWER_WATTS, 0] == 250.0
-    assert (names.GPU_POWER_WATTS, 1) not in samples
-    assert samples[names.GPU_MEMORY_TOTAL_BYTES, 1] == float(1 << 34)
+    lines = [line.split() for line in told.splitlines()]
+    samples = {(name, int(card)): float(value) for name, card, value in lines}
+    assert samples == {
+        (names.GPU_BUSY_SHARE, 0): 0.5,
+        (names.GPU_BUSY_SHARE, 1): 0.75,
+        (names.GPU_MEMORY_USED_BYTES, 0): float(1 << 30),
+        (names.GPU_MEMORY_USED_BYTES, 1): float(2 << 30),
+        (names.GPU_MEMORY_TOTAL_BYTES, 0): float(16 << 30),
+        (names.GPU_MEMORY_TOTAL_BYTES, 1): float(16 << 30),
+        (names.GPU_POWER_WATTS, 0): 250.0,  # the second card does not tell its power
+        (names.GPU_TEMPERATURE_CELSIUS, 0): 60.0,
+        (names.GPU_TEMPERATURE_CELSIUS, 1): 61.0,
+    }
 
 
 def test_where_there_is_no_gpu_nothing_is_sampled(recorder: Recorder, read: Read) -> None:
