@@ -33,7 +33,7 @@ static inline int read_int(PyObject *object, int64_t *out) {
     }
     int overflow = 0;
     long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
-    if (overflow > 0) value = INT64_MAX; /* absurd, and refused as such */
+    if (overflow > 0) value = INT64_MAX; /* absurd, and refused by those who asked */
     if (overflow < 0) value = -1;
     if (value == -1 && !overflow && PyErr_Occurred()) return 0;
     *out = value;
@@ -70,6 +70,11 @@ static PyObject *alloc_method(PyObject *self, PyObject *const *args, Py_ssize_t 
         PyErr_SetString(PyExc_ValueError, "kind must be 0 to 255");
         return NULL;
     }
+    if (stack < 0 || stack > UINT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "stack must be a number that capture() gave");
+        return NULL;
+    }
+    if (address < 0 || address == INT64_MAX) address = 0; /* refused and counted */
     uint32_t step = atomic_load_explicit(&current_step, memory_order_relaxed);
     int booked = ledger_alloc(&((LedgerObject *)self)->ledger, (uint64_t)address, size,
                               (uint8_t)kind, (uint32_t)stack, step, coarse_now_ns());

@@ -25,10 +25,16 @@ static uint32_t thread_number(void) {
 #endif
 }
 
-/* The log outlives its thread until it is drained. */
-static void owner_ends(void *log) { atomic_store(&((ThreadLog *)log)->owner_gone, true); }
+/* The log outlives its thread until it is drained. A destructor of somebody else that runs later
+ * and records gets a new log, and this one runs again for it. */
+static void owner_ends(void *log) {
+    this_log = NULL;
+    atomic_store(&((ThreadLog *)log)->owner_gone, true);
+}
 
-static void make_owner_key(void) { pthread_key_create(&owner_key, owner_ends); }
+static bool has_owner_key; /* a process may have used up all keys: then logs are never freed */
+
+static void make_owner_key(void) { has_owner_key = !pthread_key_create(&owner_key, owner_ends); }
 
 ThreadLog *log_current(void) {
     if (this_log) return this_log;
@@ -36,7 +42,7 @@ ThreadLog *log_current(void) {
     ThreadLog *log = calloc(1, sizeof *log);
     if (!log) return NULL;
     log->track = thread_number();
-    pthread_setspecific(owner_key, log);
+    if (has_owner_key) pthread_setspecific(owner_key, log);
     pthread_mutex_lock(&logs_lock);
     ThreadLog **end = &first_log;
     while (*end) end = &(*end)->next;
@@ -63,6 +69,7 @@ void log_push(ThreadLog *log, const Event *event) {
 static inline void open_changes(ThreadLog *log) {
     uint64_t version = atomic_load_explicit(&log->open_version, memory_order_relaxed);
     atomic_store_explicit(&log->open_version, version + 1, memory_order_release);
+    atomic_thread_fence(memory_order_release); /* what follows the odd version stays behind it */
 }
 
 static inline void count_call(ThreadLog *log) {
@@ -215,6 +222,13 @@ uint32_t logs_outermost_open(void) {
     return first_log && copy_open(first_log, copy) ? copy[0].name : 0;
 }
 
+uint64_t logs_pending(void) {
+    uint64_t pending = 0;
+    for (ThreadLog *log = first_log; log; log = log->next)
+        pending += atomic_load(&log->head) - atomic_load(&log->tail);
+    return pending;
+}
+
 LogTotals logs_totals(void) {
     LogTotals sum = ended;
     for (ThreadLog *log = first_log; log; log = log->next) add_totals(&sum, log);
@@ -232,10 +246,15 @@ void logs_after_fork(void) {
     ended = (LogTotals){0};
     first_log = this_log;
     if (!this_log) return;
+    this_log->track = thread_number();
+    this_log->next = NULL;
+    log_discard();
+}
+
+void log_discard(void) {
     ThreadLog *log = this_log;
-    log->track = thread_number();
+    if (!log) return;
     log->depth = 0;
-    log->next = NULL;
     atomic_store(&log->head, 0);
     atomic_store(&log->tail, 0);
     atomic_store(&log->open_version, 0);

@@ -64,11 +64,14 @@ bool log_is_open(ThreadLog *log, uint32_t name);
 size_t logs_take(Event *rows, size_t room);
 size_t logs_open_spans(Event *rows, size_t room, int64_t older_than_ns);
 LogTotals logs_totals(void);
+uint64_t logs_pending(void); /* events that wait to be taken */
 uint32_t logs_outermost_open(void); /* name of the outermost open span of the first thread, or 0 */
 
 /* The writer sets this to be woken when a batch is full. Must be async-safe for any thread. */
 extern void (*_Atomic batch_is_full)(void);
 
+/* Forget what this thread recorded, counts included. Only while nobody consumes. */
+void log_discard(void);
 void logs_after_fork(void);
 uint32_t logs_generation(void); /* grows with each fork: a token of the parent is stale */
 

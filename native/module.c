@@ -12,6 +12,17 @@ enum { TOKEN_DEPTH_BITS = 8 };
 
 static PyObject *name_ids; /* str → id */
 
+static int read_name(PyObject *object, uint32_t *name) {
+    unsigned long number = PyLong_AsUnsignedLong(object);
+    if (number == (unsigned long)-1 && PyErr_Occurred()) return 0;
+    if (number > UINT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "a name is a number that intern() gave");
+        return 0;
+    }
+    *name = (uint32_t)number;
+    return 1;
+}
+
 static int read_arguments(PyObject *const *args, Py_ssize_t count, uint32_t *name, int64_t *arg,
                           double *value) {
     *arg = 0;
@@ -20,10 +31,11 @@ static int read_arguments(PyObject *const *args, Py_ssize_t count, uint32_t *nam
         PyErr_SetString(PyExc_TypeError, "takes name[, arg[, value]]");
         return 0;
     }
-    *name = (uint32_t)PyLong_AsUnsignedLong(args[0]);
+    if (!read_name(args[0], name)) return 0;
     if (count > 1) *arg = (int64_t)PyLong_AsLongLong(args[1]);
+    if (count > 1 && *arg == -1 && PyErr_Occurred()) return 0;
     if (count > 2) *value = PyFloat_AsDouble(args[2]);
-    return !PyErr_Occurred();
+    return !(count > 2 && *value == -1.0 && PyErr_Occurred());
 }
 
 PyDoc_STRVAR(now_ns_doc, "now_ns()\n--\n\nThe monotonic clock, in nanoseconds.");
@@ -33,11 +45,7 @@ static PyObject *now_ns_function(PyObject *module, PyObject *unused) {
 }
 
 PyDoc_STRVAR(intern_doc, "intern(text)\n--\n\nThe number of a name, from 1.");
-static PyObject *intern_function(PyObject *module, PyObject *text) {
-    (void)module;
-    PyObject *known = PyDict_GetItemWithError(name_ids, text);
-    if (known) return Py_NewRef(known);
-    if (PyErr_Occurred()) return NULL;
+static PyObject *intern_new(PyObject *text) {
     Py_ssize_t length;
     const char *utf8 = PyUnicode_AsUTF8AndSize(text, &length);
     if (!utf8) return NULL;
@@ -47,7 +55,23 @@ static PyObject *intern_function(PyObject *module, PyObject *text) {
         Py_XDECREF(number);
         return NULL;
     }
-    names_add(id, utf8, (size_t)length);
+    if (names_add(id, utf8, (size_t)length)) return number;
+    PyDict_DelItem(name_ids, text);
+    Py_DECREF(number);
+    return PyErr_NoMemory();
+}
+
+static PyObject *intern_function(PyObject *module, PyObject *given) {
+    (void)module;
+    /* A plain str: the hash of a subclass may be Python code, which lets other threads in. */
+    PyObject *text = PyUnicode_FromObject(given);
+    if (!text) return NULL;
+    PyObject *number = PyDict_GetItemWithError(name_ids, text);
+    if (number)
+        Py_INCREF(number);
+    else if (!PyErr_Occurred())
+        number = intern_new(text);
+    Py_DECREF(text);
     return number;
 }
 
@@ -60,8 +84,7 @@ static PyObject *begin_function(PyObject *module, PyObject *const *args, Py_ssiz
     double value;
     if (!read_arguments(args, count, &name, &arg, &value)) return NULL;
     ThreadLog *log = log_current();
-    if (!log) return PyErr_NoMemory();
-    long depth = log_begin(log, name, arg, value, true, NULL);
+    long depth = log ? log_begin(log, name, arg, value, true, NULL) : -1;
     if (depth < 0) return PyLong_FromLong(-1);
     return PyLong_FromLong((long)logs_generation() << TOKEN_DEPTH_BITS | depth);
 }
@@ -75,11 +98,14 @@ static PyObject *end_function(PyObject *module, PyObject *const *args, Py_ssize_
         PyErr_SetString(PyExc_TypeError, "end takes token[, failed[, arg]]");
         return NULL;
     }
-    long token = PyLong_AsLong(args[0]);
+    int overflow; /* no token of ours is that large: stale */
+    long token = PyLong_AsLongAndOverflow(args[0], &overflow);
+    if (token == -1 && PyErr_Occurred()) return NULL;
     int failed = count > 1 ? PyObject_IsTrue(args[1]) : 0;
+    if (failed < 0) return NULL;
     bool has_arg = count > 2 && args[2] != Py_None;
     int64_t arg = has_arg ? (int64_t)PyLong_AsLongLong(args[2]) : 0;
-    if (PyErr_Occurred()) return NULL;
+    if (has_arg && arg == -1 && PyErr_Occurred()) return NULL;
     ThreadLog *log = log_current();
     if (log && token >= 0 && (uint32_t)(token >> TOKEN_DEPTH_BITS) == logs_generation())
         log_end_to(log, (int)(token & ((1 << TOKEN_DEPTH_BITS) - 1)), failed,
@@ -90,8 +116,8 @@ static PyObject *end_function(PyObject *module, PyObject *const *args, Py_ssize_
 PyDoc_STRVAR(is_open_doc, "is_open(name)\n--\n\nWhether a span of that name is open on this thread.");
 static PyObject *is_open_function(PyObject *module, PyObject *name_object) {
     (void)module;
-    uint32_t name = (uint32_t)PyLong_AsUnsignedLong(name_object);
-    if (PyErr_Occurred()) return NULL;
+    uint32_t name;
+    if (!read_name(name_object, &name)) return NULL;
     ThreadLog *log = log_current();
     return PyBool_FromLong(log && log_is_open(log, name));
 }
@@ -167,17 +193,23 @@ PyDoc_STRVAR(open_doc, "open(base, header, status='', own=(0, 0, 0, 0, 0))\n--\n
                        "Start the writer: files base.0000.frames and on, made with the first event.");
 static PyObject *open_function(PyObject *module, PyObject *args) {
     (void)module;
-    const char *base, *header, *status = "";
+    PyObject *base = NULL, *status = NULL; /* bytes: a path need not be UTF-8 */
+    const char *header;
     Py_ssize_t length;
     OwnNames own = {0};
-    if (!PyArg_ParseTuple(args, "sy#|s(IIIII):open", &base, &header, &length, &status, &own.dropped,
-                          &own.lost, &own.writer_cpu_ns, &own.calls, &own.probes))
-        return NULL;
-    bool ok;
-    Py_BEGIN_ALLOW_THREADS
-    ok = writer_open(base, header, (size_t)length, status, own);
-    Py_END_ALLOW_THREADS
-    if (!ok) return PyErr_SetFromErrno(PyExc_OSError);
+    bool ok = PyArg_ParseTuple(args, "O&y#|O&(IIIII):open", PyUnicode_FSConverter, &base, &header,
+                               &length, PyUnicode_FSConverter, &status, &own.dropped, &own.lost,
+                               &own.writer_cpu_ns, &own.calls, &own.probes);
+    if (ok) {
+        const char *page = status ? PyBytes_AS_STRING(status) : "";
+        Py_BEGIN_ALLOW_THREADS
+        ok = writer_open(PyBytes_AS_STRING(base), header, (size_t)length, page, own);
+        Py_END_ALLOW_THREADS
+        if (!ok) PyErr_SetFromErrno(PyExc_OSError);
+    }
+    Py_XDECREF(base);
+    Py_XDECREF(status);
+    if (!ok) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -211,7 +243,9 @@ static PyObject *pause_function(PyObject *module, PyObject *unused) {
 PyDoc_STRVAR(resume_doc, "resume()\n--\n\nStart the writer's thread again after `pause`.");
 static PyObject *resume_function(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
+    Py_BEGIN_ALLOW_THREADS
     writer_resume();
+    Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
 
@@ -237,6 +271,14 @@ static PyObject *after_fork_function(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     logs_after_fork();
     writer_after_fork();
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(discard_doc, "discard()\n--\n\n"
+                          "Forget what this thread recorded, counts included; before the writer is open.");
+static PyObject *discard_function(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    log_discard();
     Py_RETURN_NONE;
 }
 
@@ -279,10 +321,8 @@ PyDoc_STRVAR(gc_callback_doc, "gc_callback(name)\n--\n\n"
                               "A function for gc.callbacks that records each collection as a span.");
 static PyObject *gc_callback_function(PyObject *module, PyObject *name) {
     (void)module;
-    if (!PyLong_Check(name)) {
-        PyErr_SetString(PyExc_TypeError, "name must be an interned number");
-        return NULL;
-    }
+    uint32_t number;
+    if (!read_name(name, &number)) return NULL;
     return PyCFunction_New(&gc_event_def, name);
 }
 
@@ -353,6 +393,7 @@ static PyMethodDef functions[] = {
     {"resume", resume_function, METH_NOARGS, resume_doc},
     {"counters", counters_function, METH_NOARGS, counters_doc},
     {"after_fork", after_fork_function, METH_NOARGS, after_fork_doc},
+    {"discard", discard_function, METH_NOARGS, discard_doc},
     {"gc_callback", gc_callback_function, METH_O, gc_callback_doc},
     {"noop", FAST(noop_function), noop_doc},
     {0},

@@ -10,6 +10,7 @@
 #include "internal/pycore_frame.h"
 #endif
 
+#include <limits.h>
 #include <stdint.h>
 
 enum { FIRST_NODES = 256, MAX_DEPTH = 256 };
@@ -132,7 +133,7 @@ static PyObject *capture_method(PyObject *self, PyObject *const *args, Py_ssize_
         return NULL;
     }
     Site sites[MAX_DEPTH];
-    int found = walk(sites, (int)depth, (int)skip);
+    int found = walk(sites, (int)depth, skip < INT_MAX ? (int)skip : INT_MAX);
     uint32_t caller = 0;
     for (int i = found - 1; i >= 0; i--) {
         caller = intern((StackTable *)self, (Node){sites[i].code, sites[i].instruction, caller});
@@ -153,12 +154,12 @@ static PyObject *resolve_method(PyObject *self, PyObject *number_object) {
     }
     PyObject *frames = PyList_New(0);
     while (frames && number) {
-        const Node *node = &table->nodes[number - 1];
-        PyObject *frame = Py_BuildValue("(OOi)", node->code->co_filename, node->code->co_qualname,
-                                        PyCode_Addr2Line(node->code, node->instruction));
+        const Node node = table->nodes[number - 1]; /* a collection in here may capture and grow */
+        PyObject *frame = Py_BuildValue("(OOi)", node.code->co_filename, node.code->co_qualname,
+                                        PyCode_Addr2Line(node.code, node.instruction));
         if (!frame || PyList_Append(frames, frame) < 0) Py_CLEAR(frames);
         Py_XDECREF(frame);
-        number = node->caller;
+        number = node.caller;
     }
     return frames;
 }

@@ -38,7 +38,8 @@ typedef struct {
 static Name *names; /* index: id - 1; guarded by logs_lock */
 static uint32_t name_count, name_room, names_written;
 
-void names_add(uint32_t id, const char *text, size_t length) {
+bool names_add(uint32_t id, const char *text, size_t length) {
+    bool added = false;
     pthread_mutex_lock(&logs_lock);
     if (name_count == name_room) {
         uint32_t room = name_room ? name_room * 2 : 64;
@@ -54,9 +55,11 @@ void names_add(uint32_t id, const char *text, size_t length) {
             memcpy(copy, text, length);
             copy[length] = 0;
             names[name_count++] = (Name){copy, (uint32_t)length};
+            added = true;
         }
     }
     pthread_mutex_unlock(&logs_lock);
+    return added;
 }
 
 /* ---- frames ---- */
@@ -162,7 +165,13 @@ static bool put_events(Buffer *out, const Event *rows, size_t count) {
 
 /* ---- the writer ---- */
 
+typedef struct {
+    dev_t device;
+    ino_t inode;
+} Identity;
+
 static struct {
+    pthread_mutex_t life; /* starting and stopping; taken before lock, never by the thread itself */
     pthread_mutex_t lock; /* one flush at a time; taken before logs_lock */
     pthread_mutex_t wake_lock;
     pthread_cond_t wake;
@@ -171,6 +180,7 @@ static struct {
     _Atomic bool batch_waits;
     pid_t pid; /* the process that opened it: a fork that told us nothing must not write here */
     int fd, status_fd;
+    Identity file, status; /* what these descriptors were opened on */
     uint32_t file_number;
     off_t file_bytes;
     uint64_t file_events;
@@ -183,6 +193,7 @@ static struct {
     _Atomic uint64_t lost, cpu_ns;
     _Atomic int last_errno;
 } writer = {
+    .life = PTHREAD_MUTEX_INITIALIZER,
     .lock = PTHREAD_MUTEX_INITIALIZER,
     .wake_lock = PTHREAD_MUTEX_INITIALIZER,
     .fd = -1,
@@ -219,9 +230,27 @@ static int open_file(void) {
     return fd;
 }
 
+static Identity identify(int fd) {
+    struct stat state = {0};
+    if (fd >= 0) fstat(fd, &state);
+    return (Identity){state.st_dev, state.st_ino};
+}
+
+/* A program that closes all descriptors (daemons do) may have its own file under our number. */
+static bool is_ours(int fd, const Identity *opened, struct stat *state) {
+    return fd >= 0 && fstat(fd, state) == 0 && state->st_dev == opened->device &&
+           state->st_ino == opened->inode;
+}
+
+static void close_ours(int *fd, const Identity *opened) {
+    struct stat state;
+    int closing = *fd;
+    *fd = -1;
+    if (is_ours(closing, opened, &state)) close(closing);
+}
+
 static void leave_file(void) {
-    if (writer.fd >= 0) close(writer.fd);
-    writer.fd = -1;
+    close_ours(&writer.fd, &writer.file);
     writer.file_bytes = 0;
     writer.file_events = 0;
 }
@@ -229,9 +258,11 @@ static void leave_file(void) {
 /* A file that was deleted under us takes writes without complaint: nobody will ever read them. */
 static void notice_vanished(void) {
     struct stat state;
-    if (writer.fd < 0 || (fstat(writer.fd, &state) == 0 && state.st_nlink > 0)) return;
-    atomic_fetch_add(&writer.lost, writer.file_events);
-    atomic_store(&writer.last_errno, ENOENT);
+    if (writer.fd < 0) return;
+    bool ours = is_ours(writer.fd, &writer.file, &state);
+    if (ours && state.st_nlink > 0) return;
+    if (ours) atomic_fetch_add(&writer.lost, writer.file_events);
+    atomic_store(&writer.last_errno, ours ? ENOENT : EBADF);
     leave_file();
     writer.file_number++;
 }
@@ -268,10 +299,13 @@ static void write_batch(const Event *rows, size_t count) {
     notice_vanished();
     Buffer *out = &writer.buffer;
     out->length = 0;
-    bool fresh = writer.fd < 0;
-    if (fresh && (writer.fd = open_file()) < 0) {
-        batch_lost(count);
-        return;
+    bool fresh = writer.file_bytes == 0; /* also when the first write to it failed */
+    if (writer.fd < 0) {
+        if ((writer.fd = open_file()) < 0) {
+            batch_lost(count);
+            return;
+        }
+        writer.file = identify(writer.fd);
     }
     bool ok = !fresh || put_header(out, writer.header, writer.header_length);
     pthread_mutex_lock(&logs_lock);
@@ -316,7 +350,11 @@ static size_t add_own(size_t count, const LogTotals *totals) {
 }
 
 static void write_status(const LogTotals *totals, uint32_t open_name) {
-    if (writer.status_fd < 0) return;
+    struct stat state;
+    if (!is_ours(writer.status_fd, &writer.status, &state)) {
+        writer.status_fd = -1;
+        return;
+    }
     char page[STATUS_BYTES] = "STPSTAT1";
     int64_t figures[6] = {
         writer.pid,
@@ -338,10 +376,13 @@ static void flush_locked(void) {
     int64_t cpu_before = thread_cpu_ns();
     const size_t room = BATCH_EVENTS - OWN_SAMPLES;
     bool first = true, more = true;
+    uint64_t taken = 0, pending = 0; /* what comes meanwhile waits for the next flush */
     while (more) {
         pthread_mutex_lock(&logs_lock);
+        if (first) pending = logs_pending();
         size_t count = logs_take(writer.rows, room);
-        more = count == room;
+        taken += count;
+        more = count == room && taken < pending;
         if (first) count += logs_open_spans(writer.rows + count, room - count, OPEN_SPAN_AGE_MS * 1000000LL);
         LogTotals totals = logs_totals();
         uint32_t open_name = logs_outermost_open();
@@ -399,6 +440,8 @@ static int start_thread(void) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&writer.thread, &small, writer_main, NULL);
+    if (failed == EINVAL) /* much static thread-local storage: the small stack cannot hold it */
+        failed = pthread_create(&writer.thread, NULL, writer_main, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&small);
     pthread_condattr_destroy(&clock);
@@ -407,9 +450,12 @@ static int start_thread(void) {
     return failed;
 }
 
-bool writer_open(const char *base, const char *header, size_t header_length, const char *status,
-                 OwnNames own) {
-    writer_close();
+static void close_held(void);
+
+/* 0, or what kept it from opening. Needs `life`. */
+static int open_held(const char *base, const char *header, size_t header_length, const char *status,
+                     OwnNames own) {
+    close_held();
     pthread_mutex_lock(&writer.lock);
     char *copy = malloc(header_length ? header_length : 1);
     bool fits = strlen(base) < PATH_BYTES;
@@ -422,15 +468,21 @@ bool writer_open(const char *base, const char *header, size_t header_length, con
         writer.pid = getpid();
         writer.file_number = 0;
         if (status[0]) writer.status_fd = open(status, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+        writer.status = identify(writer.status_fd);
     }
     pthread_mutex_unlock(&writer.lock);
-    if (!copy || !fits) {
-        free(copy);
-        errno = copy ? ENAMETOOLONG : ENOMEM;
-        return false;
-    }
-    errno = start_thread();
-    return !errno;
+    if (copy && fits) return start_thread();
+    free(copy);
+    return copy ? ENAMETOOLONG : ENOMEM;
+}
+
+bool writer_open(const char *base, const char *header, size_t header_length, const char *status,
+                 OwnNames own) {
+    pthread_mutex_lock(&writer.life);
+    int failed = open_held(base, header, header_length, status, own);
+    pthread_mutex_unlock(&writer.life);
+    errno = failed;
+    return !failed;
 }
 
 static void stop_thread(void) {
@@ -445,21 +497,26 @@ static void stop_thread(void) {
     writer.running = false;
 }
 
-void writer_pause(void) { stop_thread(); }
+void writer_pause(void) {
+    pthread_mutex_lock(&writer.life);
+    stop_thread();
+    pthread_mutex_unlock(&writer.life);
+}
 
 void writer_resume(void) {
+    pthread_mutex_lock(&writer.life);
     if (writer.header && !writer.running && writer.pid == getpid()) start_thread();
+    pthread_mutex_unlock(&writer.life);
 }
 
 static void forget_files(void) {
     leave_file();
-    if (writer.status_fd >= 0) close(writer.status_fd);
-    writer.status_fd = -1;
+    close_ours(&writer.status_fd, &writer.status);
     free(writer.header);
     writer.header = NULL;
 }
 
-void writer_close(void) {
+static void close_held(void) {
     stop_thread();
     writer_flush();
     pthread_mutex_lock(&writer.lock);
@@ -470,6 +527,12 @@ void writer_close(void) {
     pthread_mutex_unlock(&writer.lock);
 }
 
+void writer_close(void) {
+    pthread_mutex_lock(&writer.life);
+    close_held();
+    pthread_mutex_unlock(&writer.life);
+}
+
 WriterCounters writer_counters(void) {
     return (WriterCounters){atomic_load(&writer.lost), atomic_load(&writer.cpu_ns),
                             atomic_load(&writer.last_errno)};
@@ -478,10 +541,12 @@ WriterCounters writer_counters(void) {
 /* The thread did not come along, the locks may be held by it, and the files are the parent's. */
 void writer_after_fork(void) {
     atomic_store(&batch_is_full, NULL);
+    pthread_mutex_init(&writer.life, NULL);
     pthread_mutex_init(&writer.lock, NULL);
     pthread_mutex_init(&writer.wake_lock, NULL);
     writer.running = false;
     writer.buffer = (Buffer){0}; /* may have been growing; leaked rather than freed twice */
+    writer.header = NULL;        /* likewise */
     atomic_store(&writer.lost, 0);
     atomic_store(&writer.cpu_ns, 0);
     atomic_store(&writer.last_errno, 0);

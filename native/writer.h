@@ -21,7 +21,7 @@ typedef struct {
     int last_errno;
 } WriterCounters;
 
-void names_add(uint32_t id, const char *text, size_t length);
+bool names_add(uint32_t id, const char *text, size_t length); /* false: out of memory */
 
 /* Appends the frames of all that is pending; false: out of memory. For use without a writer. */
 bool writer_drain(Buffer *out);

@@ -53,11 +53,15 @@ def test_wrong_bookings_are_counted_and_leave_the_totals_right(core: Any) -> Non
     assert not ledger.alloc(0x2000, 1 << 60)
     assert not ledger.alloc(0x2000, 1 << 200)
     assert not ledger.alloc(0, 10)
+    assert not ledger.alloc(-5, 10)
+    assert not ledger.alloc(1 << 64, 10)
     assert ledger.alloc(0x1000, 30)
-    assert ledger.errors() == {"unknown_frees": 1, "double_allocations": 1, "bad_sizes": 4}
+    assert ledger.errors() == {"unknown_frees": 1, "double_allocations": 1, "bad_sizes": 6}
     assert ledger.totals()["live_bytes"] == 30
     with pytest.raises(ValueError, match="0 to 255"):
         ledger.alloc(0x3000, 1, 256)
+    with pytest.raises(ValueError, match="capture"):
+        ledger.alloc(0x3000, 1, 0, -1)
 
 
 def test_many_allocations_grow_and_shrink_without_losing_one(core: Any) -> None:

@@ -217,6 +217,15 @@ def test_each_collection_is_a_span(core: Any) -> None:
     assert full["duration_ns"] > 0
 
 
+def test_what_was_recorded_can_be_discarded_counts_included(core: Any) -> None:
+    core.drain()
+    core.end(core.begin(core.intern("calibration")))
+    core.discard()
+    assert core.drain() == b""
+    core.end(core.begin(core.intern("real")))
+    assert [row["name"] for row in decode(core.drain()).rows] == ["real"]
+
+
 def test_wrong_arguments_are_a_type_error(core: Any) -> None:
     for call in (core.begin, core.end, core.span, core.sample, core.intern):
         with pytest.raises(TypeError):

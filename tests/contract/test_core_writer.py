@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -283,3 +284,73 @@ def test_what_was_written_survives_kill_9(kind: str, tmp_path: Path) -> None:
     args = [row["arg"] for row in decode(read(tmp_path)).named("event")]
     assert len(args) >= 1900
     assert args == list(range(len(args)))
+
+
+def test_two_threads_that_fork_at_once_do_not_wait_for_each_other(
+    core: Any, tmp_path: Path
+) -> None:
+    core.open(str(tmp_path / "p"), b"{}")
+
+    def fork_often() -> None:
+        for _ in range(200):
+            core.pause()
+            record(core)
+            core.resume()
+
+    threads = [threading.Thread(target=fork_often, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    core.close()
+    assert len(decode(read(tmp_path)).named("event")) == 800
+
+
+CLOSED_DESCRIPTORS = """
+import os, sys
+os.environ["STEPSCOPE_CORE"] = sys.argv[1]
+from stepscope.record.core import core
+core.open(sys.argv[2] + "/p", b"{}", sys.argv[2] + "/status")
+core.mark(core.intern("event"))
+core.flush()
+os.closerange(3, 64)                      # as daemons do
+mine = [os.open(f"{sys.argv[2]}/mine-{i}", os.O_RDWR | os.O_CREAT) for i in range(40)]
+core.mark(core.intern("event"))
+core.close()
+assert all(os.fstat(fd).st_size == 0 for fd in mine)
+assert core.counters()["last_errno"] == 9, core.counters()
+"""
+
+
+def test_a_file_of_the_program_that_got_our_number_is_left_alone(tmp_path: Path) -> None:
+    pytest.importorskip("stepscope.record._native", exc_type=ImportError)
+    command = [sys.executable, "-c", CLOSED_DESCRIPTORS, "native", str(tmp_path)]
+    subprocess.run(command, check=True, timeout=60)
+    assert len(decode(read(tmp_path)).named("event")) == 2
+
+
+FULL_FROM_THE_START = """
+import os, resource, signal, sys
+os.environ["STEPSCOPE_CORE"] = sys.argv[1]
+from stepscope.record.core import core
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+core.open(sys.argv[2], b"{}")
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
+core.mark(core.intern("event"), 1)
+core.flush()
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+core.mark(core.intern("event"), 2)
+core.close()
+"""
+
+
+@pytest.mark.parametrize("kind", ["native", "python"])
+def test_a_file_whose_first_write_failed_still_starts_with_its_header(
+    kind: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", FULL_FROM_THE_START, kind, str(tmp_path / "p")]
+    subprocess.run(command, check=True, timeout=60)
+    decoded = decode(read(tmp_path))
+    assert decoded.header == {}
+    assert [row["arg"] for row in decoded.named("event")] == [2]

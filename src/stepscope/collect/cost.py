@@ -30,7 +30,7 @@ def measure_hook_cost(recorder: Recorder) -> HookCost:
     token = recorder.begin(recorder.intern(names.FORWARD))
     probe_ns = _fastest(recorder, forward_call(recorder, call), module)
     recorder.end(token)
-    recorder.after_fork()  # begin anew, counters included: these calls are not the program's
+    recorder.discard()  # counts included: these calls are not the program's
     return HookCost(max(call_ns - bare_ns, 0.0), max(probe_ns - bare_ns, 0.0))
 
 

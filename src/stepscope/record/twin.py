@@ -319,6 +319,12 @@ class TwinCore:
             counters["last_errno"] = self._writer.last_errno
         return counters
 
+    def discard(self) -> None:
+        log = self._local.log
+        log.rows.clear()
+        log.open.clear()
+        log.recorded = log.dropped = log.calls = log.probes = 0
+
     def after_fork(self) -> None:
         """Only the forking thread lives on; what it had recorded is the parent's to write."""
         self._lock = threading.Lock()

@@ -9,6 +9,8 @@ from types import CodeType, FrameType
 __all__ = ["TwinLedger", "TwinStackTable"]
 
 MAX_BYTES = 1 << 48
+MAX_ADDRESS = (1 << 63) - 1
+MAX_STACKS = 1 << 32
 KINDS = 256
 MAX_DEPTH = 256
 
@@ -47,7 +49,9 @@ class TwinLedger:
     def alloc(self, address: int, size: int, kind: int = 0, stack: int = 0) -> bool:
         if not 0 <= kind < KINDS:
             raise ValueError("kind must be 0 to 255")
-        if not (0 <= size < MAX_BYTES and address):
+        if not 0 <= stack < MAX_STACKS:
+            raise ValueError("stack must be a number that capture() gave")
+        if not (0 <= size < MAX_BYTES and 0 < address < MAX_ADDRESS):
             self._bad_sizes += 1
             return False
         previous = self._entries.get(address)

@@ -45,6 +45,7 @@ class TwinWriter:
         self.pid = os.getpid()
         self.lost = self.last_errno = self.writer_cpu_ns = 0
         self._lock = threading.Lock()
+        self._life = threading.Lock()  # starting and stopping; never taken by the thread itself
         self._wake = threading.Event()
         self._stop = False
         self._thread: threading.Thread | None = None
@@ -58,17 +59,19 @@ class TwinWriter:
                 self.last_errno = error.errno or 0
 
     def start(self) -> None:
-        if self._thread is None and self.pid == os.getpid():
-            self._stop = False
-            self._thread = threading.Thread(target=self._main, name="stepscope-writer", daemon=True)
-            self._thread.start()
+        with self._life:
+            if self._thread is None and self.pid == os.getpid():
+                self._stop = False
+                self._thread = threading.Thread(target=self._main, name="stepscope", daemon=True)
+                self._thread.start()
 
     def pause(self) -> None:
-        thread, self._thread = self._thread, None
-        if thread is not None and self.pid == os.getpid():
-            self._stop = True
-            self._wake.set()
-            thread.join()
+        with self._life:
+            thread, self._thread = self._thread, None
+            if thread is not None and self.pid == os.getpid():
+                self._stop = True
+                self._wake.set()
+                thread.join()
 
     def wake(self) -> None:
         self._wake.set()
@@ -125,6 +128,7 @@ class TwinWriter:
             parts = []
             if self._fd < 0:
                 self._fd = self._open_file()
+            if self._file_bytes == 0:  # also when the first write to it failed
                 self._names_written = 0
                 parts.append(frame(HEADER, self._header))
             fresh = self._core._names_after(self._names_written)
