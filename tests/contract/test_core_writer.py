@@ -323,9 +323,9 @@ assert core.counters()["last_errno"] == 9, core.counters()
 """
 
 
-def test_a_file_of_the_program_that_got_our_number_is_left_alone(tmp_path: Path) -> None:
-    pytest.importorskip("stepscope.record._native", exc_type=ImportError)
-    command = [sys.executable, "-c", CLOSED_DESCRIPTORS, "native", str(tmp_path)]
+@pytest.mark.parametrize("kind", ["native", "python"])
+def test_a_file_of_the_program_that_got_our_number_is_left_alone(kind: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CLOSED_DESCRIPTORS, kind, str(tmp_path)]
     subprocess.run(command, check=True, timeout=60)
     assert len(decode(read(tmp_path)).named("event")) == 2
 

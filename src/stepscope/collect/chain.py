@@ -127,8 +127,14 @@ def spanned(
             wrong = 0
             return result
         finally:
+            told = None
             try:
-                end(token, wrong, outcome(result, args, kwargs) if outcome else None)
+                if outcome is not None:
+                    told = outcome(result, args, kwargs)
+            except Exception as error:  # noqa: BLE001
+                failed(name, error)
+            try:
+                end(token, wrong, told)
                 if done is not None:
                     done(bool(wrong))
             except Exception as error:  # noqa: BLE001

@@ -101,7 +101,9 @@ def forward_call(
             except Exception as error:  # noqa: BLE001
                 failed(names.FORWARD, error)
 
-    return like(original, __call__)
+    wrapper = like(original, __call__)
+    wrapper.__qualname__ = "Module.__call__"  # where it can be found: pickle looks it up there
+    return wrapper
 
 
 def _known_call(self: Any, *args: Any, **kwargs: Any) -> Any:

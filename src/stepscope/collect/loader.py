@@ -61,7 +61,7 @@ def _iterator_of(recorder: Recorder) -> Callable[..., int]:
     loader_mark = recorder.intern(names.LOADER)
 
     def iterator_of(iterator: Any, args: tuple[Any, ...], _: Any) -> int:
-        text = json.dumps(loader_settings(args[0]))
+        text = json.dumps(loader_settings(args[0]), default=str)
         recorder.mark(loader_mark, id(iterator), recorder.intern(text))
         return id(iterator)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -70,8 +71,11 @@ class SavesCollector:
                 compiling=torch.compiler.is_dynamo_compiling,
                 outcome=_bytes_written(position, keyword),
             )
-            for owner in owners:
-                self._patches.put(owner, function, wrapper)
+            # Also where it was defined: that is where pickle looks for it.
+            home = sys.modules.get(getattr(original, "__module__", ""))
+            for owner in {id(each): each for each in (*owners, home) if each is not None}.values():
+                if getattr(owner, function, None) is original:
+                    self._patches.put(owner, function, wrapper)
 
 
 def _bytes_written(position: int, keyword: str) -> Callable[..., int]:

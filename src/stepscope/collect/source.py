@@ -57,8 +57,11 @@ def _maker(kind: type) -> FunctionType | None:
             return None
         for name in _METHODS:
             function: Any = vars(base).get(name)
-            while hasattr(function, "__wrapped__"):  # decorators of the user
-                function = function.__wrapped__
+            for _ in range(_DEPTH):  # decorators of the user
+                inner = getattr(function, "__wrapped__", None)
+                if inner is None:
+                    break
+                function = inner
             if isinstance(function, FunctionType):
                 return function
     return None

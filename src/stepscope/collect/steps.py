@@ -31,6 +31,10 @@ class StepsCollector:
         self._steps = 0
         self._made: list[Function] = []
 
+    def __reduce__(self) -> tuple[type[StepsCollector], tuple[()]]:
+        """An optimizer class that is pickled by value brings its wrapper along, and that one us."""
+        return StepsCollector, ()
+
     def start(self, recorder: Recorder) -> None:
         if self._running:
             return
@@ -106,7 +110,7 @@ class StepsCollector:
 
     def _stepped(self, failed: bool) -> None:
         """Count the outermost ones: a GradScaler and a subclass call another step inside theirs."""
-        if failed or self._recorder.is_open(self._step_number):
+        if failed or not self._running or self._recorder.is_open(self._step_number):
             return
         self._steps += 1
         self._recorder.set_step(self._steps)

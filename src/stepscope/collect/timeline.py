@@ -6,7 +6,6 @@ when the device has passed it. Nothing here ever waits for the device.
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -22,6 +21,7 @@ _PENDING_LIMIT = 4096  # spans whose events the device has not passed yet; more 
 # Elapsed times are single-precision milliseconds: after 8 s they are good to a microsecond.
 _ANCHOR_NS = 8_000_000_000
 
+_PLACE = "events of the device"
 _ON_DEVICE = (names.FORWARD, names.BACKWARD, names.OPTIMIZER_STEP, names.TRANSFER)
 
 
@@ -77,6 +77,7 @@ class CudaTimeline:
         self._driver = driver
         self._open = threading.local()
         self._devices: dict[int, _Device] = {}
+        self._of_parent: dict[int, _Device] = {}
         self._names = {
             recorder.intern(name): recorder.intern(names.DEVICE_PREFIX + name)
             for name in _ON_DEVICE
@@ -84,31 +85,45 @@ class CudaTimeline:
 
     def recorder(self) -> Recorder:
         """The same recorder, with `begin` and `end` going through here."""
-        spans = copy.copy(self._recorder)
-        spans.begin = self._begin
-        spans.end = self._end
-        return spans
+        return self._recorder.passing_through(self._begin, self._end)
 
     def poll(self) -> None:
         """Record what the device has passed meanwhile."""
         for device in list(self._devices.values()):
             device.poll()
 
+    def after_fork(self) -> None:
+        """In a forked child: forget the parent's events, without letting them be destroyed."""
+        self._of_parent = self._devices
+        self._devices = {}
+        self._open = threading.local()
+
     def _begin(self, name: int, arg: int = 0, value: float = 0.0) -> int:
         token = self._recorder.begin(name, arg, value)
         device_name = self._names.get(name)
-        device = None if device_name is None or token < 0 else self._current()
-        if device is not None:
-            self._stack().append((token, self._names[name], device, device.mark()))
+        if device_name is None or token < 0:
+            return token
+        try:
+            device = self._current()
+            if device is not None:
+                self._stack().append((token, device_name, device, device.mark()))
+        except Exception as error:  # noqa: BLE001 - the host's span goes on without the device's
+            self._recorder.failed(_PLACE, error)
         return token
 
     def _end(self, token: int, failed: int = 0, arg: int | None = None) -> None:
+        try:
+            self._end_on_device(token)
+        except Exception as error:  # noqa: BLE001 - a device that fails is the program's affair
+            self._recorder.failed(_PLACE, error)
+        self._recorder.end(token, failed, arg)
+
+    def _end_on_device(self, token: int) -> None:
         stack = self._stack()
         while token >= 0 and stack and stack[-1][0] >= token:
             its_token, name, device, began = stack.pop()
             if its_token == token:
                 device.ended(name, began)
-        self._recorder.end(token, failed, arg)
 
     def _current(self) -> _Device | None:
         index = self._driver.device()
@@ -139,7 +154,10 @@ class _Device:
         self._polling = threading.Lock()
 
     def mark(self) -> _Moment:
-        event = self._pool.pop() if self._pool else self._make_event()
+        try:
+            event = self._pool.pop()
+        except IndexError:
+            event = self._make_event()
         event.record()
         return _Moment(event, self._recorder.now_ns())
 

@@ -57,6 +57,11 @@ class TorchHooks:
                 recorder.failed(f"starting {collector.name}", error)
         when_imported("torch._dynamo.trace_rules", _keep_from_compiling, recorder.failed)
 
+    def after_fork(self) -> None:
+        """In a forked child: the events of the device are the parent's, and not to be touched."""
+        if self._timeline is not None:
+            self._timeline.after_fork()
+
     def stop(self) -> None:
         for collector in reversed(self._collectors):
             collector.stop()

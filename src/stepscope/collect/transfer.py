@@ -66,13 +66,17 @@ def _bytes_moved(torch: Any, target: Callable[..., Any]) -> Callable[..., int | 
     """Bytes that the call will move, or None when the tensor is there already."""
 
     def bytes_moved(tensor: Any, /, *args: Any, **kwargs: Any) -> int | None:
-        device = target(torch, *args, **kwargs)
-        if device is None:
-            return None
-        here = tensor.device
-        if device.type == here.type and (device.index is None or device.index == here.index):
-            return None
-        return int(tensor.numel() * tensor.element_size())
+        # What we ask must not be seen by the program's tensor subclasses and function modes.
+        with torch._C.DisableTorchFunction():
+            device = target(torch, *args, **kwargs)
+            if device is None:
+                return None
+            here = tensor.device
+            if device.type == here.type and (device.index is None or device.index == here.index):
+                return None
+            count = tensor.numel()
+            # Symbolic while a program is traced: a number would pin the shape.
+            return count * int(tensor.element_size()) if type(count) is int else 0
 
     return bytes_moved
 

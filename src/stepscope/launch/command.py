@@ -39,7 +39,9 @@ def resolve_command(words: list[str]) -> Command:
     if first.startswith("-"):
         raise UsageError(f"There is no option {first}: options of the program go behind its name.")
     path = Path(first)
-    if path.is_dir():
+    # A folder may bear the name of a command (python/, deepspeed/): the command is what is meant.
+    is_command = os.sep not in first and shutil.which(first) is not None
+    if path.is_dir() and not is_command:
         if (path / "__main__.py").is_file():
             return _for_python(words)
         raise UsageError(f"{first} is a folder without a __main__.py: name the script to run.")

@@ -8,6 +8,8 @@ from stepscope.model import names
 from stepscope.record.core import core as default_core
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stepscope.record.protocol import Core
 
 __all__ = ["Recorder"]
@@ -22,8 +24,8 @@ class Recorder:
         self.core = core
         self.now_ns = core.now_ns
         self.intern = core.intern
-        self.begin = core.begin
-        self.end = core.end
+        self.begin: Callable[..., int] = core.begin
+        self.end: Callable[..., None] = core.end
         self.is_open = core.is_open
         self.span = core.span
         self.complete = core.complete
@@ -41,6 +43,17 @@ class Recorder:
         self.discard = core.discard
         self.failures: dict[str, int] = {}
         self._failed_name = core.intern(names.HOOK_FAILED)
+
+    def __reduce__(self) -> tuple[type[Recorder], tuple[()]]:
+        """What pickles a function that we wrapped takes the recorder of the process it ends in."""
+        return Recorder, ()
+
+    def passing_through(self, begin: Callable[..., int], end: Callable[..., None]) -> Recorder:
+        """The same recorder, for those whose spans have to pass through somebody else first."""
+        made = Recorder(self.core)
+        made.failures = self.failures
+        made.begin, made.end = begin, end
+        return made
 
     def open(self, base: str, header: bytes, status: str = "") -> None:
         """Start writing to `base.NNNN.frames`; own cost and losses are recorded along."""

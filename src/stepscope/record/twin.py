@@ -103,6 +103,10 @@ class TwinCore:
         self._writer: TwinWriter | None = None
         self._ended = dict.fromkeys(COUNTERS, 0)  # of threads and writers that are gone
 
+    def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
+        """A function that we wrapped and somebody pickled finds the core of its new process."""
+        return _core_here, ()
+
     def Ledger(self) -> TwinLedger:  # noqa: N802 (a class, to those who call it)
         return TwinLedger(lambda: self._step, self.now_ns)
 
@@ -336,3 +340,9 @@ class TwinCore:
         writer, self._writer = self._writer, None
         if writer and writer.pid != os.getpid():
             writer.forget()
+
+
+def _core_here() -> Any:
+    from stepscope.record.core import core
+
+    return core

@@ -52,9 +52,11 @@ class TwinWriter:
         self._fd = -1
         self._file_number = self._file_bytes = self._file_events = self._names_written = 0
         self._status_fd = -1
+        self._file = self._status = (0, 0)  # what these descriptors were opened on
         if status:
             try:
                 self._status_fd = os.open(status, os.O_WRONLY | os.O_CREAT, 0o644)
+                self._status = _identity(self._status_fd)
             except OSError as error:
                 self.last_errno = error.errno or 0
 
@@ -89,7 +91,7 @@ class TwinWriter:
 
     def forget(self) -> None:
         self._leave_file()
-        if self._status_fd >= 0:
+        if _is_on(self._status_fd, self._status):
             os.close(self._status_fd)
         self._status_fd = -1
 
@@ -128,6 +130,7 @@ class TwinWriter:
             parts = []
             if self._fd < 0:
                 self._fd = self._open_file()
+                self._file = _identity(self._fd)
             if self._file_bytes == 0:  # also when the first write to it failed
                 self._names_written = 0
                 parts.append(frame(HEADER, self._header))
@@ -170,11 +173,16 @@ class TwinWriter:
 
     def _notice_vanished(self) -> None:
         """A file that was deleted under us takes writes that nobody will ever read."""
-        if self._fd >= 0 and os.fstat(self._fd).st_nlink == 0:
+        if self._fd < 0:
+            return
+        ours = _is_on(self._fd, self._file)
+        if ours and os.fstat(self._fd).st_nlink > 0:
+            return
+        if ours:
             self.lost += self._file_events
-            self.last_errno = errno.ENOENT
-            self._leave_file()
-            self._file_number += 1
+        self.last_errno = errno.ENOENT if ours else errno.EBADF
+        self._leave_file()
+        self._file_number += 1
 
     def _batch_lost(self, count: int, error: OSError) -> None:
         self.lost += count
@@ -191,13 +199,13 @@ class TwinWriter:
             self._file_number += 1
 
     def _leave_file(self) -> None:
-        if self._fd >= 0:
+        if _is_on(self._fd, self._file):
             os.close(self._fd)
         self._fd = -1
         self._file_bytes = self._file_events = 0
 
     def _write_status(self) -> None:
-        if self._status_fd < 0:
+        if not _is_on(self._status_fd, self._status):
             return
         counters = self._core.counters()
         page = STATUS.pack(
@@ -214,3 +222,16 @@ class TwinWriter:
             os.pwrite(self._status_fd, page, 0)
         except OSError as error:
             self.last_errno = error.errno or 0
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    state = os.fstat(fd)
+    return state.st_dev, state.st_ino
+
+
+def _is_on(fd: int, opened: tuple[int, int]) -> bool:
+    """A program that closes all descriptors (daemons do) may have its own file under our number."""
+    try:
+        return fd >= 0 and _identity(fd) == opened
+    except OSError:
+        return False

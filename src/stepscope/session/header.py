@@ -43,7 +43,7 @@ def process_header(
         "world_size": _first_number(environment, _WORLD_SIZE, 1),
         "host": os.uname().nodename,
         "role": "program",
-        "argv": list(argv),
+        "argv": [str(word) for word in argv],  # launchers put paths there
         "python": sys.version.split()[0],
         "core": core,
         "monotonic_ns": began.monotonic_ns,

@@ -22,6 +22,13 @@ from stepscope.session.header import Moment, process_header, process_rank
 __all__ = ["Program"]
 
 
+class _Elsewhere:
+    """Stands for a program whose wrapper was sent to another process: nothing to wake there."""
+
+    def _wake(self) -> None:
+        pass
+
+
 class Program:
     """A process of the run. It writes nothing until its loop shows a first sign of life."""
 
@@ -34,6 +41,10 @@ class Program:
         self._cost: HookCost | None = None
         self._torch = TorchHooks(self._wake)
         self._gc = GcCollector()
+
+    def __reduce__(self) -> tuple[type[_Elsewhere], tuple[()]]:
+        """Wrapped functions that are pickled by value bring us along into another process."""
+        return _Elsewhere, ()
 
     def start(self) -> None:
         """Hook torch. From here on, what the program does is seen."""
@@ -83,13 +94,15 @@ class Program:
         base = Path(self._run, f"rank-{process_rank(os.environ):05d}", process)
         status = os.environ.get(ENV_STATUS)
         page = str(Path(status, f"{os.getpid()}.status")) if status else ""
-        header = process_header(os.environ, sys.argv, self._recorder.core.name, self._began)
+        argv = getattr(sys, "argv", [])
+        header = process_header(os.environ, argv, self._recorder.core.name, self._began)
         self._recorder.open(str(base), header, page)
 
     def _after_fork(self) -> None:
         """In a forked child: forget what is the parent's, and go on in files of our own."""
         self._began = Moment.now()
         self._recorder.after_fork()
+        self._torch.after_fork()
         if self._awake:
             self._open()
 
@@ -104,7 +117,7 @@ class Program:
 
     def _leave(self) -> None:
         """The process ends: write what is pending."""
-        self._torch.poll()
+        self._guarded("the last events of the device", self._torch.poll)
         if self._awake and self._recorder.counters()["recorded"]:
             self._recorder.mark(self._recorder.intern(names.PROCESS_EXIT))
         self._recorder.close()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import select
 import struct
 import termios
 from collections.abc import Iterator
@@ -23,11 +24,11 @@ class Terminal:
         fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
 
     def written(self) -> str:
-        os.set_blocking(self.ours, False)
-        try:
-            return os.read(self.ours, 65536).decode()
-        except BlockingIOError:
-            return ""
+        """Everything that came, once nothing more does: a terminal passes on in its own time."""
+        parts = []
+        while select.select([self.ours], [], [], 0.1)[0]:
+            parts.append(os.read(self.ours, 65536))
+        return b"".join(parts).decode()
 
 
 @pytest.fixture
