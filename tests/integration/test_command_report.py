@@ -18,9 +18,9 @@ STEPSCOPE = [sys.executable, "-m", "stepscope"]
 SCHEMA = Path(__file__).parents[2] / "src" / "stepscope" / "store" / "summary.schema.json"
 
 
-def call(*words: str | Path) -> subprocess.CompletedProcess[str]:
+def call(*words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [*STEPSCOPE, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of 60 steps."""
     folder = tmp_path_factory.mktemp("recorded")
     (folder / "program.py").write_text(TEXT + "train(60, 0.01); recorder.close()")
-    done = call("run", "--json", "-o", folder / "run", folder / "program.py")
+    done = call("run", "--json", "-o", folder / "run", folder / "program.py", cwd=folder)
     (folder / "stderr").write_text(done.stderr)
     return folder / "run"
 
@@ -155,7 +155,7 @@ def test_a_running_run_can_be_looked_at(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(TEXT + "train(100, 0.03); recorder.close()")
     command = [*STEPSCOPE, "run", "--quiet", "-o", str(tmp_path / "run"), str(program)]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=tmp_path)
     try:
         assert 1 <= _steps_when_there_are_some(tmp_path / "run") < 100
     finally:
@@ -178,7 +178,8 @@ def test_a_killed_launcher_and_program_leave_a_report(tmp_path: Path) -> None:
     program.write_text(
         TEXT + "train(40, 0.01); recorder.flush(); os.kill(os.getppid(), 9); os.kill(pid, 9)"
     )
-    process = subprocess.Popen([*STEPSCOPE, "run", "-o", str(tmp_path / "run"), str(program)])
+    command = [*STEPSCOPE, "run", "-o", str(tmp_path / "run"), str(program)]
+    process = subprocess.Popen(command, cwd=tmp_path)
     assert process.wait(30) == -9
     done = call("report", tmp_path / "run")
     assert done.returncode == 0

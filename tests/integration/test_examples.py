@@ -21,7 +21,9 @@ def summary_of(folder: Path, *command: str) -> dict[str, Any]:
     run = [sys.executable, "-m", "stepscope", "run", "-o", str(folder / "run"), *command]
     # Threads slow each other down on a busy machine, and shift the shares.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(run, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(
+        run, capture_output=True, text=True, check=False, env=environment, cwd=folder
+    )
     assert done.returncode == 0, done.stderr
     summary: dict[str, Any] = json.loads((folder / "run" / "summary.json").read_text())
     return summary
