@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from stepscope.collect.chain import Patches, nothing, spanned
+from stepscope.collect.chain import spanned
+from stepscope.collect.hooking import HookingCollector
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 
 __all__ = ["BackwardCollector"]
 
 
-class BackwardCollector:
+class BackwardCollector(HookingCollector):
     """A span for each `backward()` and `autograd.grad()`."""
 
     name = "backward"
 
-    def __init__(self, first: Callable[[], None] = nothing) -> None:
-        self._first = first
-        self._patches = Patches()
-        self._running = False
-
-    def start(self, recorder: Recorder) -> None:
-        if self._running:
-            return
-        self._running = True
+    def _install(self, recorder: Recorder) -> None:
         import torch
 
         run = spanned(
@@ -37,7 +28,3 @@ class BackwardCollector:
         # Both: torch.compiler swaps them for a while and puts the one of `graph` back into both.
         self._patches.put(torch.autograd.graph, "_engine_run_backward", run)
         self._patches.put(torch.autograd, "_engine_run_backward", run)
-
-    def stop(self) -> None:
-        self._patches.undo()
-        self._running = False

@@ -10,27 +10,20 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.collect.chain import Patches, like, nothing
+from stepscope.collect.chain import like, nothing
+from stepscope.collect.hooking import HookingCollector
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 
 __all__ = ["ForwardCollector", "forward_call"]
 
 
-class ForwardCollector:
+class ForwardCollector(HookingCollector):
     """A span for each module call that is not inside another; nested calls only look."""
 
     name = "forward"
 
-    def __init__(self, first: Callable[[], None] = nothing) -> None:
-        self._first = first
-        self._patches = Patches()
-        self._running = False
-
-    def start(self, recorder: Recorder) -> None:
-        if self._running:
-            return
-        self._running = True
+    def _install(self, recorder: Recorder) -> None:
         from torch.nn import Module
 
         original = Module.__call__
@@ -38,14 +31,11 @@ class ForwardCollector:
         self._patches.put(Module, "__call__", wrapper)
         _tell_dynamo(original, wrapper)
 
-    def stop(self) -> None:
-        if not self._running:
-            return
-        self._running = False
+    def _uninstall(self) -> None:
         from torch.nn import Module
 
         wrapper = Module.__call__
-        self._patches.undo()
+        super()._uninstall()
         _tell_dynamo(wrapper, Module.__call__)
 
 

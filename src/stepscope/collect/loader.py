@@ -7,7 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.collect.chain import Patches, nothing, spanned
+from stepscope.collect.chain import spanned
+from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.source import source_of_dataset
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
@@ -15,20 +16,12 @@ from stepscope.record.recorder import Recorder
 __all__ = ["LoaderCollector", "loader_settings"]
 
 
-class LoaderCollector:
+class LoaderCollector(HookingCollector):
     """Spans around `iter(loader)` and `next(iterator)`."""
 
     name = "loader"
 
-    def __init__(self, first: Callable[[], None] = nothing) -> None:
-        self._first = first
-        self._patches = Patches()
-        self._running = False
-
-    def start(self, recorder: Recorder) -> None:
-        if self._running:
-            return
-        self._running = True
+    def _install(self, recorder: Recorder) -> None:
         import torch
         from torch.utils.data import dataloader
 
@@ -50,10 +43,6 @@ class LoaderCollector:
                 outcome=_iterator_of(recorder),
             ),
         )
-
-    def stop(self) -> None:
-        self._patches.undo()
-        self._running = False
 
 
 def _iterator_of(recorder: Recorder) -> Callable[..., int]:

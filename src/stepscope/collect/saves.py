@@ -8,7 +8,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from stepscope.collect.chain import Patches, spanned
+from stepscope.collect.chain import spanned
+from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.imports import when_imported
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
@@ -21,19 +22,12 @@ _CHECKPOINT = {"save": (99, ""), "async_save": (99, "")}
 _SAFETENSORS = {"save_file": (1, "filename"), "save_model": (1, "filename")}
 
 
-class SavesCollector:
+class SavesCollector(HookingCollector):
     """Spans around torch.save, torch.distributed.checkpoint and safetensors."""
 
     name = "saves"
 
-    def __init__(self) -> None:
-        self._patches = Patches()
-        self._running = False
-
-    def start(self, recorder: Recorder) -> None:
-        if self._running:
-            return
-        self._running = True
+    def _install(self, recorder: Recorder) -> None:
         import torch
 
         self._wrap(recorder, (torch.serialization, torch), _TORCH)
@@ -41,10 +35,6 @@ class SavesCollector:
             "torch.distributed.checkpoint", self._later(recorder, _CHECKPOINT), recorder.failed
         )
         when_imported("safetensors.torch", self._later(recorder, _SAFETENSORS), recorder.failed)
-
-    def stop(self) -> None:
-        self._patches.undo()
-        self._running = False
 
     def _later(
         self, recorder: Recorder, functions: dict[str, tuple[int, str]]

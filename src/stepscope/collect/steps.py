@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stepscope.collect.chain import Patches, nothing, spanned
+from stepscope.collect.chain import nothing, spanned
+from stepscope.collect.hooking import HookingCollector
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 
@@ -14,8 +15,8 @@ __all__ = ["StepsCollector"]
 Function = Callable[..., Any]
 
 
-class StepsCollector:
-    """Recorder around optimizer steps, gradient scaling, clipping and zeroing."""
+class StepsCollector(HookingCollector):
+    """Spans around optimizer steps, gradient scaling, clipping and zeroing."""
 
     name = "steps"
 
@@ -24,10 +25,8 @@ class StepsCollector:
         first: Callable[[], None] = nothing,
         at_step: Callable[[], None] = nothing,
     ) -> None:
-        self._first = first
+        super().__init__(first)
         self._at_step = at_step
-        self._patches = Patches()
-        self._running = False
         self._steps = 0
         self._made: list[Function] = []
 
@@ -35,10 +34,7 @@ class StepsCollector:
         """An optimizer class that is pickled by value brings its wrapper along, and that one us."""
         return StepsCollector, ()
 
-    def start(self, recorder: Recorder) -> None:
-        if self._running:
-            return
-        self._running = True
+    def _install(self, recorder: Recorder) -> None:
         import torch
 
         self._recorder = recorder
@@ -48,11 +44,8 @@ class StepsCollector:
         self._wrap_scaler(torch.amp.GradScaler)
         self._wrap_clipping(torch.nn.utils)
 
-    def stop(self) -> None:
-        if not self._running:
-            return
-        self._running = False
-        self._patches.undo()
+    def _uninstall(self) -> None:
+        super()._uninstall()
         import torch
 
         for made in _subclasses(torch.optim.Optimizer):

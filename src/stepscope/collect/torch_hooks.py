@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from stepscope.collect.backward import BackwardCollector
 from stepscope.collect.chain import nothing
 from stepscope.collect.forward import ForwardCollector
 from stepscope.collect.gpu import AllocatorSource
+from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.imports import when_imported
 from stepscope.collect.loader import LoaderCollector
 from stepscope.collect.saves import SavesCollector
@@ -21,13 +22,6 @@ from stepscope.record.recorder import Recorder
 __all__ = ["TorchHooks"]
 
 
-class _Collector(Protocol):
-    name: str
-
-    def start(self, recorder: Recorder) -> None: ...
-    def stop(self) -> None: ...
-
-
 class TorchHooks:
     """The collectors that stand in torch. `first` is called at the loop's first sign of life."""
 
@@ -35,7 +29,7 @@ class TorchHooks:
 
     def __init__(self, first: Callable[[], None] = nothing) -> None:
         self._first = first
-        self._collectors: tuple[_Collector, ...] = ()
+        self._collectors: tuple[HookingCollector, ...] = ()
         self._timeline: CudaTimeline | None = None
 
     def start(self, recorder: Recorder) -> None:
@@ -74,7 +68,9 @@ class TorchHooks:
             self._timeline.poll()
 
 
-def _collectors(first: Callable[[], None], at_step: Callable[[], None]) -> tuple[_Collector, ...]:
+def _collectors(
+    first: Callable[[], None], at_step: Callable[[], None]
+) -> tuple[HookingCollector, ...]:
     # All of these are cheap enough for every level; dearer ones will be for some.
     return (
         StepsCollector(first, at_step),

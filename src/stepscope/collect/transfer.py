@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.collect.chain import Patches, spanned
+from stepscope.collect.chain import spanned
+from stepscope.collect.hooking import HookingCollector
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 
@@ -29,24 +30,20 @@ def accelerator_present(torch: Any) -> bool:
     return bool(built) and any(os.path.exists(path) for path in _DEVICE_FILES)  # noqa: PTH110
 
 
-class TransferCollector:
-    """Recorder around calls that bring a tensor to another device; arg: its bytes."""
+class TransferCollector(HookingCollector):
+    """Spans around calls that bring a tensor to another device; arg: its bytes."""
 
     name = "transfer"
 
     def __init__(self, force: bool = False) -> None:
+        super().__init__()
         self._force = force
-        self._patches = Patches()
-        self._running = False
 
-    def start(self, recorder: Recorder) -> None:
-        if self._running:
-            return
+    def _install(self, recorder: Recorder) -> None:
         import torch
 
         if not (self._force or accelerator_present(torch)):
             return
-        self._running = True
         for method, target in (("to", _target_of_to), ("cuda", _cuda), ("cpu", _cpu)):
             wrapper = spanned(
                 recorder,
@@ -56,10 +53,6 @@ class TransferCollector:
                 arg=_bytes_moved(torch, target),
             )
             self._patches.put(torch.Tensor, method, wrapper)
-
-    def stop(self) -> None:
-        self._patches.undo()
-        self._running = False
 
 
 def _bytes_moved(torch: Any, target: Callable[..., Any]) -> Callable[..., int | None]:
