@@ -198,6 +198,35 @@ def test_spans_that_were_left_open_inside_are_dropped_with_the_outer_one(
     assert [name for name, *_ in on_device(read)] == ["device.backward", "device.forward"]
 
 
+def test_a_device_that_fails_leaves_the_spans_of_the_host_whole(
+    recorder: Recorder, gpu: FakeGpu, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    monkeypatch.setattr(FakeEvent, "record", broken)
+    spans = CudaTimeline(recorder, gpu).recorder()
+    for _ in range(3):
+        work(spans, gpu, names.FORWARD, host_ns=2, device_ns=1)
+
+    assert [row.duration_ns for row in read(names.FORWARD)] == [2, 2, 2]
+    assert not recorder.is_open(recorder.intern(names.FORWARD))
+    assert recorder.failures["events of the device"] == 3
+
+
+def test_a_forked_child_does_not_touch_the_events_of_its_parent(
+    recorder: Recorder, gpu: FakeGpu, read: Read
+) -> None:
+    timeline = CudaTimeline(recorder, gpu)
+    work(timeline.recorder(), gpu, names.FORWARD, host_ns=1, device_ns=5)
+    gpu.clock.now += 100
+
+    timeline.after_fork()
+    timeline.poll()
+
+    assert on_device(read) == []
+
+
 ASK_THE_DRIVER = """
 from stepscope.collect.gpu import find_gpus
 from stepscope.record.recorder import Recorder

@@ -77,3 +77,12 @@ def test_any_other_command_is_run_as_it_is(words: list[str], label: str) -> None
 def test_what_cannot_be_run_is_refused_with_what_to_do(words: list[str], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         resolve_command(words)
+
+
+def test_a_folder_that_bears_the_name_of_a_command_is_not_in_its_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "env").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    assert resolve_command(["env", "true"]).argv == ("env", "true")
