@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 # What `stepscope run` tells the processes below it (docs/architecture.md, "Getting in").
-_RUN_VARIABLES = ("STEPSCOPE_RUN", "STEPSCOPE_LEVEL", "STEPSCOPE_STATUS", "STEPSCOPE_PACKAGE")
+_RUN_VARIABLES = ("STEPSCOPE_RUN", "STEPSCOPE_STATUS", "STEPSCOPE_PACKAGE")
 
 
 @pytest.fixture(autouse=True)

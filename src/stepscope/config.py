@@ -6,24 +6,20 @@ The training process imports this module: keep it free of heavy imports (datacla
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 __all__ = [
     "DEFAULTS",
-    "ENV_LEVEL",
     "ENV_PACKAGE",
     "ENV_RUN",
     "ENV_STATUS",
     "RUNS_FOLDER",
     "Level",
     "Settings",
-    "level_from",
 ]
 
 # How the launcher speaks to the processes below it.
 ENV_RUN: Final = "STEPSCOPE_RUN"  # absolute path of the run folder; absent: do not record
-ENV_LEVEL: Final = "STEPSCOPE_LEVEL"
 ENV_STATUS: Final = "STEPSCOPE_STATUS"  # folder for status pages
 ENV_PACKAGE: Final = "STEPSCOPE_PACKAGE"  # folder to import stepscope from
 
@@ -60,11 +56,3 @@ class Settings(NamedTuple):
 
 
 DEFAULTS: Final = Settings()
-
-
-def level_from(environment: Mapping[str, str]) -> Level:
-    """The level this process was told to record with; the default where that is unreadable."""
-    try:
-        return Level(environment.get(ENV_LEVEL, ""))
-    except ValueError:
-        return DEFAULTS.level

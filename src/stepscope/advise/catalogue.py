@@ -10,9 +10,6 @@ from stepscope.model.finding import Finding, Recommendation
 
 __all__ = ["advise", "recommend"]
 
-# With freezing and a collection every n steps, 2.3 of 20 % of the time were left.
-_GC_LEFT = 2.3 / 20
-
 
 def advise(findings: Iterable[Finding]) -> list[Finding]:
     """The same findings, each with what to do about it."""
@@ -66,9 +63,8 @@ def _gc(finding: Finding) -> Recommendation:
     return Recommendation(
         title="Collect garbage at chosen steps only",
         action="gc.freeze(); gc.disable() before the loop, gc.collect() every few hundred steps",
-        expected_speedup=_between(finding, 1.0 - _GC_LEFT),
+        expected_speedup=_between(finding, 0.0),
         risk="Garbage in cycles stays longer: watch the memory.",
-        automatic=True,
     )
 
 
@@ -77,7 +73,6 @@ def _transfer(finding: Finding) -> Recommendation:
         title="Copy while the device computes",
         action="DataLoader(..., pin_memory=True) and tensor.to(device, non_blocking=True)",
         expected_speedup=_between(finding, 0.0),
-        automatic=True,
     )
 
 
@@ -101,7 +96,6 @@ def _optimizer(finding: Finding) -> Recommendation:
         action="Construct it with fused=True, or foreach=True where that is not supported",
         expected_speedup=_between(finding, 0.0),
         risk="Rounding may differ in the last bits.",
-        automatic=True,
     )
 
 
@@ -111,7 +105,6 @@ def _oversubscription(finding: Finding) -> Recommendation:
         title="Use no more threads than there are CPUs",
         action=f"torch.set_num_threads({max(1, int(cpus // ranks))}), and fewer loader workers",
         expected_speedup=_between(finding, 0.0),
-        automatic=True,
     )
 
 

@@ -37,7 +37,6 @@ def speed_up_input(finding: Finding) -> Recommendation:
         action=f"DataLoader(..., num_workers={workers}, persistent_workers=True)",
         expected_speedup=(low / (1 + _MODEL_ERROR), high),
         risk=_ITERABLE_RISK if measures.get("iterable") else "",
-        automatic=not measures.get("iterable"),
     )
 
 
@@ -55,7 +54,6 @@ def keep_workers(finding: Finding) -> Recommendation:
         title="Keep the workers alive between passes over the data",
         action="DataLoader(..., persistent_workers=True)",
         expected_speedup=(1.0, 1.0 / (1.0 - saved)),
-        automatic=True,
     )
 
 

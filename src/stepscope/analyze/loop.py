@@ -99,10 +99,3 @@ class Loop:
     def share(self, *phases: Phase) -> float:
         """0.6: six tenths of the loop's wall clock went to these phases."""
         return sum(self.phases[p].wall_ns for p in phases) / self.wall_ns if self.wall_ns else 0.0
-
-    def longest_steps(self, count: int = 3) -> list[tuple[int, int]]:
-        """(duration in ns, number of the step from 1), the longest first."""
-        import heapq
-
-        numbered = ((duration, step) for step, duration in enumerate(self.durations_ns, 1))
-        return heapq.nlargest(count, numbered)

@@ -6,16 +6,14 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from stepscope.config import ENV_LEVEL, ENV_PACKAGE, ENV_RUN, ENV_STATUS, Settings
+from stepscope.config import ENV_PACKAGE, ENV_RUN, ENV_STATUS
 
 __all__ = ["child_environment"]
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
-def child_environment(
-    environment: Mapping[str, str], run: Path, status: Path, settings: Settings
-) -> dict[str, str]:
+def child_environment(environment: Mapping[str, str], run: Path, status: Path) -> dict[str, str]:
     """The user's own environment, and on it what makes every Python below join the run."""
     bootstrap = str(_PACKAGE / "bootstrap")
     path = environment.get("PYTHONPATH")
@@ -25,7 +23,6 @@ def child_environment(
         **environment,
         "PYTHONPATH": os.pathsep.join([bootstrap, *others]),
         ENV_RUN: str(run),
-        ENV_LEVEL: settings.level.value,
         ENV_STATUS: str(status),
         ENV_PACKAGE: str(_PACKAGE.parent),
     }

@@ -24,7 +24,10 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """What to change. `expected_speedup`: (low, high) factor on the whole loop; None: not known."""
+    """What to change. `expected_speedup`: (low, high) factor on the whole loop; None: not known.
+
+    `automatic`: a command of stepscope can apply it. None can yet.
+    """
 
     title: str
     action: str

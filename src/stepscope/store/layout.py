@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from stepscope.errors import RunNotFoundError
 
-__all__ = ["HOST_FOLDER", "Segment", "frames_number", "rank_folder", "segments"]
+__all__ = ["HOST_FOLDER", "Segment", "frames_number", "segments"]
 
 HOST_FOLDER = "host"
 _FOLDER = re.compile(r"rank-\d{5,}|host")
@@ -22,10 +22,6 @@ class Segment(NamedTuple):
     base: Path  # <run>/<folder>/<process>
     arrows: Path | None
     frames: tuple[Path, ...]  # in the order in which they were written
-
-
-def rank_folder(rank: int) -> str:
-    return f"rank-{rank:05d}"
 
 
 def frames_number(path: Path) -> int:

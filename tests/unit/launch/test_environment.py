@@ -3,14 +3,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from stepscope.config import Level, Settings, level_from
 from stepscope.launch.environment import child_environment
 
 RUN, STATUS = Path("/runs/a"), Path("/status")
 
 
 def made(**before: str) -> dict[str, str]:
-    return child_environment(before, RUN, STATUS, Settings(level=Level.DETAILED))
+    return child_environment(before, RUN, STATUS)
 
 
 def test_the_bootstrap_is_first_and_the_users_own_path_behind_it() -> None:
@@ -36,8 +35,3 @@ def test_the_child_is_told_where_and_how_to_record() -> None:
     assert environment["STEPSCOPE_RUN"] == "/runs/a"
     assert environment["STEPSCOPE_STATUS"] == "/status"
     assert (Path(environment["STEPSCOPE_PACKAGE"]) / "stepscope").is_dir()
-    assert level_from(environment) is Level.DETAILED
-
-
-def test_a_level_that_is_none_is_the_default() -> None:
-    assert level_from({}) is level_from({"STEPSCOPE_LEVEL": "loud"}) is Level.BASIC
