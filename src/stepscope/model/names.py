@@ -28,6 +28,22 @@ LOADER: Final = "loader"  # iter(loader); arg: id of the iterator; text: JSON of
 PROCESS_EXIT: Final = "process.exit"  # the interpreter of this process is shutting down
 HOOK_FAILED: Final = "stepscope.hook_failed"  # an error inside stepscope; text: where and what
 
+# Operations: blocks that the program itself named (profilers/). `text` of all these is the identity
+# of the operation, "<number of its profiler>/<name>".
+OPERATION: Final = "operation"  # span of one run of it; value: CPU ns of this process within it
+OPERATION_BEGIN: Final = "operation.begin"  # mark, on the thread that enters; where lines are kept
+# Marks with totals since the profiler was made; arg: the total.
+OPERATION_CALLS: Final = "operation.calls"
+OPERATION_FAILED: Final = "operation.failed"  # an exception left it
+OPERATION_WALL_NS: Final = "operation.wall_ns"
+OPERATION_USER_NS: Final = "operation.user_ns"  # this process and the children it waited for
+OPERATION_SYSTEM_NS: Final = "operation.system_ns"
+OPERATION_FLOPS: Final = "operation.flops"
+
+# Stacks.
+STACK: Final = "stack"  # sample; arg: number of the stack; value: ns it stands for; track: its thread
+STACK_FRAME: Final = "stack.frame"  # mark; arg: number; text: "caller\tline\tfunction\tfile"
+
 # Samples about stepscope itself. Cumulative since the process began, unless said otherwise.
 OWN_DROPPED: Final = "stepscope.dropped"  # events that found their ring full
 OWN_LOST: Final = "stepscope.lost"  # events that could not be written to disk
@@ -68,6 +84,11 @@ HOST_NET_SENT_BYTES: Final = "host.net_sent_bytes"
 HOST_PRESSURE_CPU_NS: Final = "host.pressure_cpu_ns"  # /proc/pressure "some", cumulative
 HOST_PRESSURE_IO_NS: Final = "host.pressure_io_ns"
 HOST_PRESSURE_MEMORY_NS: Final = "host.pressure_memory_ns"
+
+# Energy, cumulative joules; arg: index of the package, of the GPU.
+ENERGY_CPU_JOULES: Final = "energy.cpu_joules"  # RAPL, a whole CPU package
+ENERGY_DRAM_JOULES: Final = "energy.dram_joules"  # RAPL
+ENERGY_GPU_JOULES: Final = "energy.gpu_joules"  # NVML, a whole GPU
 
 # Samples about a GPU; arg: its index.
 GPU_BUSY_SHARE: Final = "gpu.busy_share"  # 0 to 1
