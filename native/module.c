@@ -271,6 +271,7 @@ static PyObject *after_fork_function(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     logs_after_fork();
     writer_after_fork();
+    operations_after_fork();
     Py_RETURN_NONE;
 }
 
@@ -372,6 +373,13 @@ static PyObject *span_function(PyObject *module, PyObject *const *args, Py_ssize
     return (PyObject *)span;
 }
 
+PyDoc_STRVAR(watch_memory_doc, "watch_memory(rss, peak)\n--\n\n"
+                               "Sample memory under these names when operations begin and end.\n"
+                               "Whether the kernel lets the mark of the most be reset.");
+PyDoc_STRVAR(call_at_doc, "call_at(callback, at_ns)\n--\n\n"
+                          "Call it when an operation begins or ends at that time or later; it\n"
+                          "returns when to be called again. None: call nobody.");
+
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 
 static PyMethodDef functions[] = {
@@ -395,6 +403,8 @@ static PyMethodDef functions[] = {
     {"after_fork", after_fork_function, METH_NOARGS, after_fork_doc},
     {"discard", discard_function, METH_NOARGS, discard_doc},
     {"gc_callback", gc_callback_function, METH_O, gc_callback_doc},
+    {"watch_memory", watch_memory_function, METH_VARARGS, watch_memory_doc},
+    {"call_at", call_at_function, METH_VARARGS, call_at_doc},
     {"noop", FAST(noop_function), noop_doc},
     {0},
 };
@@ -411,9 +421,9 @@ PyMODINIT_FUNC PyInit__native(void) {
     PyObject *module = PyModule_Create(&definition);
     if (!module) return NULL;
     if (!name_ids) name_ids = PyDict_New();
-    PyTypeObject *types[] = {&SpanType, &LedgerType, &StackTableType};
-    const char *type_names[] = {"Span", "Ledger", "StackTable"};
-    for (size_t i = 0; i < 3; i++) {
+    PyTypeObject *types[] = {&SpanType, &LedgerType, &StackTableType, &OperationType, &RunType};
+    const char *type_names[] = {"Span", "Ledger", "StackTable", "Operation", "Run"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (PyType_Ready(types[i]) < 0 ||
             PyModule_AddObjectRef(module, type_names[i], (PyObject *)types[i]) < 0) {
             Py_DECREF(module);

@@ -5,6 +5,10 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-extern PyTypeObject SpanType, LedgerType, StackTableType;
+extern PyTypeObject SpanType, LedgerType, StackTableType, OperationType, RunType;
+
+PyObject *watch_memory_function(PyObject *module, PyObject *args);
+PyObject *call_at_function(PyObject *module, PyObject *args);
+void operations_after_fork(void);
 
 #endif

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-__all__ = ["Core", "Ledger", "StackTable"]
+__all__ = ["Core", "Ledger", "Operation", "StackTable"]
 
 
 class Ledger(Protocol):
@@ -45,12 +45,24 @@ class StackTable(Protocol):
         """[(file, function, line)], innermost first."""
 
 
+class Operation(Protocol):
+    """A block of the program, and the totals of its runs that have ended."""
+
+    def run(self) -> AbstractContextManager[Any]:
+        """For one run; runs may nest, overlap and cross threads."""
+
+    def totals(self) -> dict[str, int]:
+        """calls, failed, running, wall_ns, user_ns, system_ns, shortest_ns, longest_ns, last_ns,
+        first_start_ns, last_end_ns."""
+
+
 class Core(Protocol):
     """The calls of docs/architecture.md, "The recorder"."""
 
     name: str
     Ledger: Callable[[], Ledger]
     StackTable: Callable[[], StackTable]
+    Operation: Callable[[int, int], Operation]
 
     def now_ns(self) -> int: ...
     def intern(self, text: str, /) -> int: ...
@@ -90,3 +102,5 @@ class Core(Protocol):
     def counters(self) -> dict[str, int]: ...
     def after_fork(self) -> None: ...
     def discard(self) -> None: ...
+    def watch_memory(self, rss: int, peak: int, /) -> bool: ...
+    def call_at(self, callback: Callable[[], int] | None, at_ns: int, /) -> None: ...

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from stepscope.record.frames import events_frame, names_frame
 from stepscope.record.twin_ledger import TwinLedger, TwinStackTable
+from stepscope.record.twin_operation import TwinOperation, TwinWatch
 from stepscope.record.twin_writer import TwinWriter
 
 __all__ = ["TwinCore"]
@@ -98,9 +99,10 @@ class TwinCore:
         self._names: dict[str, int] = {}
         self._names_drained = 0
         self._step = 0
-        self._generation = 0
+        self.generation = 0
         self._gc_began_ns = 0
         self._writer: TwinWriter | None = None
+        self.watch = TwinWatch(self)
         self._ended = dict.fromkeys(COUNTERS, 0)  # of threads and writers that are gone
 
     def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
@@ -110,6 +112,30 @@ class TwinCore:
     def Ledger(self) -> TwinLedger:  # noqa: N802 (a class, to those who call it)
         return TwinLedger(lambda: self._step, self.now_ns)
 
+    def Operation(self, name: int, identity: int) -> TwinOperation:  # noqa: N802
+        return TwinOperation(self, name, identity)
+
+    def watch_memory(self, rss: int, peak: int) -> bool:
+        return self.watch.watch_memory(rss, peak)
+
+    def call_at(self, callback: Callable[[], int] | None, at_ns: int) -> None:
+        self.watch.call_at(callback, at_ns)
+
+    def push_run(
+        self,
+        operation: TwinOperation,
+        times_ns: tuple[int, int],
+        cpu_ns: float,
+        failed: bool,
+        read: int,
+    ) -> None:
+        log = self._local.log
+        flags = FAILED if failed else 0
+        start_ns, end_ns = times_ns
+        numbers = (operation.name, operation.identity)
+        row = (start_ns, end_ns - start_ns, -1, -1, read, cpu_ns, *numbers)
+        self._push(log, (*row, self._step, log.track, SPAN, flags))
+
     def intern(self, text: str) -> int:
         with self._lock:
             return self._names.setdefault(text, len(self._names) + 1)
@@ -118,7 +144,7 @@ class TwinCore:
 
     def begin(self, name: int, arg: int = 0, value: float = 0.0) -> int:
         depth = self._push_open(name, arg, value, self._cpu_ns(), None)
-        return -1 if depth < 0 else self._generation << TOKEN_DEPTH_BITS | depth
+        return -1 if depth < 0 else self.generation << TOKEN_DEPTH_BITS | depth
 
     def _push_open(self, name: int, arg: int, value: float, cpu_ns: int, owner: object) -> int:
         log = self._local.log
@@ -133,7 +159,7 @@ class TwinCore:
         end_ns = self.now_ns()
         depth = token & ((1 << TOKEN_DEPTH_BITS) - 1)
         log = self._local.log
-        if token < 0 or token >> TOKEN_DEPTH_BITS != self._generation:
+        if token < 0 or token >> TOKEN_DEPTH_BITS != self.generation:
             return
         if arg is not None and depth < len(log.open):
             name, _, value, time_ns, cpu_start_ns, owner = log.open[depth]
@@ -334,7 +360,7 @@ class TwinCore:
         self._lock = threading.Lock()
         self._logs = []
         self._local = _ThreadLog(self._logs, self._lock)
-        self._generation += 1
+        self.generation += 1
         self._names_drained = 0
         self._ended = dict.fromkeys(COUNTERS, 0)
         writer, self._writer = self._writer, None
