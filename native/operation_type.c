@@ -11,7 +11,6 @@
 #include "memory.h"
 
 enum {
-    ALL_RECORDED = 4096, /* runs; from here on every 2nd, from twice as many on every 4th, … */
     READ_AT_START = 1,   /* arg of a run's span: its memory was read then, */
     READ_AT_END = 2,     /* and then */
 };
@@ -19,6 +18,7 @@ enum {
 typedef struct {
     PyObject_HEAD
     uint32_t name, identity, generation;
+    int64_t keep; /* runs that are all recorded; then every 2nd is, from twice as many every 4th, … */
     int64_t calls, failed, running;
     int64_t wall_ns, user_ns, system_ns;
     int64_t shortest_ns, longest_ns, last_ns, first_start_ns, last_end_ns;
@@ -131,7 +131,8 @@ static PyObject *run_enter(PyObject *self, PyObject *unused) {
     Operation *operation = run->operation;
     if (operation->generation != logs_generation()) { /* the totals are those of a parent process */
         Operation fresh = {.ob_base = operation->ob_base, .name = operation->name,
-                           .identity = operation->identity, .generation = logs_generation()};
+                           .identity = operation->identity, .generation = logs_generation(),
+                           .keep = operation->keep};
         *operation = fresh;
     }
     operation->running++;
@@ -160,9 +161,9 @@ static void add_to_totals(Operation *operation, int64_t end_ns, int64_t wall_ns,
     if (operation->calls == 1 || wall_ns < operation->shortest_ns) operation->shortest_ns = wall_ns;
 }
 
-static bool is_recorded(int64_t calls) {
+static bool is_recorded(int64_t calls, int64_t keep) {
     int64_t every = 1;
-    while (calls / every >= ALL_RECORDED) every *= 2;
+    while (calls / every > keep) every *= 2;
     return calls % every == 0;
 }
 
@@ -181,7 +182,7 @@ static PyObject *run_exit(PyObject *self, PyObject *const *args, Py_ssize_t coun
     add_to_totals(operation, end_ns, wall_ns, cpu, failed);
     if (read_memory(now_ns(), &usage)) run->read |= READ_AT_END;
     call_when_due(end_ns);
-    if (is_recorded(operation->calls))
+    if (is_recorded(operation->calls, operation->keep))
         push((Event){.time_ns = run->start_ns, .duration_ns = wall_ns, .arg = run->read,
                      .value = (double)(cpu.user_ns + cpu.system_ns), .name = operation->name,
                      .text = operation->identity, .type = EVENT_SPAN,
@@ -216,12 +217,14 @@ PyTypeObject RunType = {
 
 static PyObject *operation_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     unsigned int name, identity;
+    long long keep;
     (void)keywords;
-    if (!PyArg_ParseTuple(args, "II:Operation", &name, &identity)) return NULL;
+    if (!PyArg_ParseTuple(args, "IIL:Operation", &name, &identity, &keep)) return NULL;
     Operation *operation = (Operation *)type->tp_alloc(type, 0);
     if (!operation) return NULL;
     operation->name = name;
     operation->identity = identity;
+    operation->keep = keep < 1 ? 1 : keep;
     operation->generation = logs_generation();
     return (PyObject *)operation;
 }
@@ -259,7 +262,7 @@ static PyMethodDef operation_methods[] = {
 PyTypeObject OperationType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "stepscope.record._native.Operation",
-    .tp_doc = "A block of the program and the totals of its runs: Operation(name, identity).",
+    .tp_doc = "A block of the program and the totals of its runs: Operation(name, identity, keep).",
     .tp_basicsize = sizeof(Operation),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = operation_new,

@@ -9,10 +9,18 @@ import enum
 from typing import Final, NamedTuple
 
 __all__ = [
+    "ALERT_THRESHOLD",
+    "CPU_THRESHOLD_PERCENT",
     "DEFAULTS",
     "ENV_PACKAGE",
     "ENV_RUN",
     "ENV_STATUS",
+    "GPU_THRESHOLD_PERCENT",
+    "LINES_INTERVAL_S",
+    "MAX_SAMPLES",
+    "MEMORY_INTERVAL_S",
+    "MEMORY_THRESHOLD_PERCENT",
+    "MONITORING_INTERVAL_S",
     "RUNS_FOLDER",
     "Level",
     "Settings",
@@ -56,3 +64,13 @@ class Settings(NamedTuple):
 
 
 DEFAULTS: Final = Settings()
+
+# Profiling from inside the code: what PerformanceProfiler and ProfilingConfig start from.
+MEMORY_INTERVAL_S: Final = 0.5  # between two samples while an operation runs
+MONITORING_INTERVAL_S: Final = 1.0
+MAX_SAMPLES: Final = 4096  # runs of an operation that are recorded one by one
+LINES_INTERVAL_S: Final = 0.001  # between two stacks where lines are profiled
+ALERT_THRESHOLD: Final = 0.8  # severity
+CPU_THRESHOLD_PERCENT: Final = 80.0
+MEMORY_THRESHOLD_PERCENT: Final = 80.0
+GPU_THRESHOLD_PERCENT: Final = 90.0

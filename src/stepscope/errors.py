@@ -3,6 +3,7 @@
 StepscopeError            something the user can act on; the message says what to do
 ├── UsageError            the command line, a setting or an argument is wrong
 ├── RunNotFoundError      there is no run where the user pointed
+├── NoResultsError        metrics were asked for that nothing was profiled for
 ├── FormatError           a file is torn, foreign or of a newer schema
 └── MissingExtraError     an optional part is not installed
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 __all__ = [
     "FormatError",
     "MissingExtraError",
+    "NoResultsError",
     "RunNotFoundError",
     "StepscopeError",
     "UsageError",
@@ -24,12 +26,16 @@ class StepscopeError(Exception):
     """Something went wrong that the user can act on."""
 
 
-class UsageError(StepscopeError):
+class UsageError(StepscopeError, ValueError):
     """The command line, a setting or an argument is wrong."""
 
 
 class RunNotFoundError(StepscopeError):
     """There is no readable run at the place the user named."""
+
+
+class NoResultsError(StepscopeError, LookupError):
+    """Metrics were asked for, and nothing was profiled under that name."""
 
 
 class FormatError(StepscopeError):

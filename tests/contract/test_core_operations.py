@@ -18,7 +18,7 @@ NEVER = 1 << 62
 
 @pytest.fixture
 def operation(core: Any) -> Any:
-    return core.Operation(core.intern("operation"), core.intern("1/work"))
+    return core.Operation(core.intern("operation"), core.intern("1/work"), 4096)
 
 
 def spans(core: Any) -> list[dict[str, Any]]:

@@ -41,9 +41,7 @@ OPERATION_SYSTEM_NS: Final = "operation.system_ns"
 OPERATION_FLOPS: Final = "operation.flops"
 
 # Stacks.
-STACK: Final = (
-    "stack"  # sample of a thread; arg: number of the stack; value: ns it stands for
-)
+STACK: Final = "stack"  # sample of a thread; arg: number of the stack; value: ns it stands for
 STACK_FRAME: Final = "stack.frame"  # mark; arg: number; text: "caller\tline\tfunction\tfile"
 
 # Samples about stepscope itself. Cumulative since the process began, unless said otherwise.

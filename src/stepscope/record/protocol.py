@@ -62,7 +62,7 @@ class Core(Protocol):
     name: str
     Ledger: Callable[[], Ledger]
     StackTable: Callable[[], StackTable]
-    Operation: Callable[[int, int], Operation]
+    Operation: Callable[[int, int, int], Operation]  # name, identity, how many runs to keep
 
     def now_ns(self) -> int: ...
     def intern(self, text: str, /) -> int: ...

@@ -112,8 +112,8 @@ class TwinCore:
     def Ledger(self) -> TwinLedger:  # noqa: N802 (a class, to those who call it)
         return TwinLedger(lambda: self._step, self.now_ns)
 
-    def Operation(self, name: int, identity: int) -> TwinOperation:  # noqa: N802
-        return TwinOperation(self, name, identity)
+    def Operation(self, name: int, identity: int, keep: int) -> TwinOperation:  # noqa: N802
+        return TwinOperation(self, name, identity, keep)
 
     def watch_memory(self, rss: int, peak: int) -> bool:
         return self.watch.watch_memory(rss, peak)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TwinOperation", "TwinWatch"]
 
-ALL_RECORDED = 4096
 READ_AT_START, READ_AT_END = 1, 2
 _BUDGET_SHARE, _BUDGET_NS = 100, 2_000_000
 _NEVER = 1 << 62
@@ -73,8 +72,8 @@ class TwinWatch:
 class TwinOperation:
     """A block of the program and the totals of its runs."""
 
-    def __init__(self, core: TwinCore, name: int, identity: int) -> None:
-        self.core, self.name, self.identity = core, name, identity
+    def __init__(self, core: TwinCore, name: int, identity: int, keep: int) -> None:
+        self.core, self.name, self.identity, self._keep = core, name, identity, max(1, keep)
         self._forget()
 
     def _forget(self) -> None:
@@ -112,7 +111,7 @@ class TwinOperation:
         self.first_start_ns = self.first_start_ns or start_ns
         self.longest_ns = max(self.longest_ns, wall_ns)
         self.shortest_ns = min(self.shortest_ns, wall_ns) if self.calls > 1 else wall_ns
-        if _is_recorded(self.calls):
+        if _is_recorded(self.calls, self._keep):
             self.core.push_run(self, times_ns, float(sum(cpu_ns)), failed, read)
 
 
@@ -186,8 +185,9 @@ def _cpu() -> tuple[int, int]:
     return round(user_s * 1e9), round(system_s * 1e9)
 
 
-def _is_recorded(calls: int) -> bool:
+def _is_recorded(calls: int, keep: int) -> bool:
+    """All of the first `keep`; then every 2nd, from twice as many on every 4th, and so on."""
     every = 1
-    while calls // every >= ALL_RECORDED:
+    while calls // every > keep:
         every *= 2
     return calls % every == 0

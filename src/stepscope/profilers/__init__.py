@@ -1,0 +1,1 @@
+"""The public classes of the specifications: doors into a session, with nothing behind them."""
