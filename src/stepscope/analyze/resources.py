@@ -13,19 +13,20 @@ from stepscope.model.event import Batch
 __all__ = ["GpuUse", "ProcessUse", "ResourceFold", "Resources"]
 
 _COUNTERS = frozenset({
-    names.PROCESS_CPU_NS, names.PROCESS_REAPED_CPU_NS,
+    names.PROCESS_CPU_NS, names.PROCESS_SYSTEM_CPU_NS, names.PROCESS_REAPED_CPU_NS,
     names.PROCESS_READ_BYTES, names.PROCESS_READ_CHARS,
     names.PROCESS_WRITE_BYTES, names.PROCESS_MAJOR_FAULTS, names.PROCESS_RUN_DELAY_NS,
     names.PROCESS_BLOCKED_IO_NS, names.HOST_CPU_BUSY_NS, names.HOST_CPU_IOWAIT_NS,
     names.HOST_SWAP_IN_PAGES, names.HOST_DISK_READ_BYTES, names.HOST_DISK_WRITE_BYTES,
-    names.HOST_NET_RECEIVED_BYTES, names.HOST_NET_SENT_BYTES, names.HOST_PRESSURE_CPU_NS,
+    names.HOST_DISK_BUSY_NS, names.HOST_NET_RECEIVED_BYTES, names.HOST_NET_SENT_BYTES,
+    names.HOST_PRESSURE_CPU_NS,
     names.HOST_PRESSURE_IO_NS, names.HOST_PRESSURE_MEMORY_NS,
 })  # fmt: skip
 _PEAKS = frozenset({
     names.PROCESS_RSS_BYTES, names.PROCESS_PEAK_RSS_BYTES, names.PROCESS_THREADS,
     names.HOST_CPU_COUNT, names.HOST_MEMORY_TOTAL_BYTES, names.GPU_MEMORY_USED_BYTES,
     names.GPU_MEMORY_TOTAL_BYTES, names.GPU_TEMPERATURE_CELSIUS, names.GPU_ALLOCATED_BYTES,
-    names.GPU_RESERVED_BYTES,
+    names.GPU_RESERVED_BYTES, names.GPU_PEAK_ALLOCATED_BYTES, names.PYTHON_PEAK_BYTES,
 })  # fmt: skip
 _MEANS = frozenset({names.GPU_BUSY_SHARE, names.GPU_POWER_WATTS})
 _LOWS = frozenset({names.HOST_MEMORY_AVAILABLE_BYTES})
@@ -61,6 +62,7 @@ class GpuUse:
     temperature_celsius: float | None = None
     allocated_bytes: float | None = None  # torch's allocator, the most
     reserved_bytes: float | None = None
+    peak_allocated_bytes: float | None = None  # where operations had the allocator's peak read
 
 
 class Resources(NamedTuple):
@@ -76,11 +78,13 @@ class Resources(NamedTuple):
     swap_in_pages_per_s: float | None = None
     disk_read_bytes_per_s: float | None = None
     disk_write_bytes_per_s: float | None = None
+    disk_busy_share: float | None = None  # of the time, the busiest disk
     net_received_bytes_per_s: float | None = None
     net_sent_bytes_per_s: float | None = None
     pressure_cpu_share: float | None = None
     pressure_io_share: float | None = None
     pressure_memory_share: float | None = None
+    heap_peak_bytes: float | None = None  # Python objects, where tracemalloc was on
     gpus: tuple[GpuUse, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -103,19 +107,19 @@ class ResourceFold:
             return
         columns = batch.columns
         rows = zip(
+            columns["time_ns"].tolist(),
             columns["name"].tolist(),
             columns["arg"].tolist(),
-            columns["time_ns"].tolist(),
             columns["value"].tolist(),
             strict=True,
         )
-        for number, arg, time_ns, value in rows:
-            name = wanted.get(number)
-            if name is not None:
-                series = self._series.get((name, arg))
-                if series is None:
-                    series = self._series[name, arg] = Series(_joiner(name))
-                series.update(time_ns, value)
+        # Threads reach a batch one after another, and several may have sampled.
+        for time_ns, number, arg, value in sorted(row for row in rows if row[1] in wanted):
+            name = wanted[number]
+            series = self._series.get((name, arg))
+            if series is None:
+                series = self._series[name, arg] = Series(_joiner(name))
+            series.update(time_ns, value)
 
     def get(self, start_ns: int, end_ns: int, program_pids: Collection[int]) -> Resources:
         """What was used between two moments; `program_pids`: the processes that train."""
@@ -134,13 +138,34 @@ class ResourceFold:
             swap_in_pages_per_s=view.rate(names.HOST_SWAP_IN_PAGES),
             disk_read_bytes_per_s=view.rate(names.HOST_DISK_READ_BYTES),
             disk_write_bytes_per_s=view.rate(names.HOST_DISK_WRITE_BYTES),
+            disk_busy_share=view.busiest_disk(),
             net_received_bytes_per_s=view.rate(names.HOST_NET_RECEIVED_BYTES),
             net_sent_bytes_per_s=view.rate(names.HOST_NET_SENT_BYTES),
             pressure_cpu_share=_share(view.rate(names.HOST_PRESSURE_CPU_NS), 1.0),
             pressure_io_share=_share(view.rate(names.HOST_PRESSURE_IO_NS), 1.0),
             pressure_memory_share=_share(view.rate(names.HOST_PRESSURE_MEMORY_NS), 1.0),
+            heap_peak_bytes=view.largest(names.PYTHON_PEAK_BYTES, (0,)),
             gpus=view.gpus(),
         )
+
+    def living_children_cpu(
+        self, start_ns: int, end_ns: int, parent: int
+    ) -> tuple[float, float] | None:
+        """What the children that had not ended yet add to the CPU time between two moments, and
+        the system's part of it; None: it was not sampled.
+
+        Those that have ended are in the parent's own figures, with all that they ever used: what
+        they had used before the first moment is taken off here.
+        """
+        if not any(s.covers(start_ns) for s in self._of(names.PROCESS_CPU_NS, parent, own=True)):
+            return None
+        cpu = self._of(names.PROCESS_CPU_NS, parent, own=False)
+        system = self._of(names.PROCESS_SYSTEM_CPU_NS, parent, own=False)
+        return _gained(cpu, start_ns, end_ns), _gained(system, start_ns, end_ns)
+
+    def _of(self, name: str, parent: int, *, own: bool) -> list[Series]:
+        found = self._series.items()
+        return [series for (n, arg), series in found if n == name and (arg == parent) == own]
 
 
 class _View:
@@ -170,6 +195,11 @@ class _View:
     def mean(self, name: str, arg: int) -> float | None:
         values = self._within(name, (arg,))
         return sum(values) / len(values) if values else None
+
+    def busiest_disk(self) -> float | None:
+        disks = [arg for name, arg in self._series if name == names.HOST_DISK_BUSY_NS]
+        rates = [self.rate(names.HOST_DISK_BUSY_NS, (disk,)) for disk in disks]
+        return max((s for rate in rates if (s := _share(rate, 1.0)) is not None), default=None)
 
     def alive(self, pids: Collection[int]) -> list[int]:
         """Those that were there at some time of the window."""
@@ -233,6 +263,7 @@ class _View:
                 temperature_celsius=self.largest(names.GPU_TEMPERATURE_CELSIUS, (index,)),
                 allocated_bytes=self.largest(names.GPU_ALLOCATED_BYTES, (index,)),
                 reserved_bytes=self.largest(names.GPU_RESERVED_BYTES, (index,)),
+                peak_allocated_bytes=self.largest(names.GPU_PEAK_ALLOCATED_BYTES, (index,)),
             )
             for index in indexes
         )
@@ -242,6 +273,15 @@ class _View:
 
     def _within(self, name: str, args: Iterable[int]) -> list[float]:
         return [v for series in self._of(name, args) for v in series.within(self._start, self._end)]
+
+
+def _gained(series: Iterable[Series], start_ns: int, end_ns: int) -> float:
+    """By counters that may begin and end: those that are there at the end, less at the start."""
+    gained = 0.0
+    for one in series:
+        gained += one.at(end_ns) if one.covers(end_ns) else 0.0
+        gained -= one.at(start_ns) if one.covers(start_ns) else 0.0
+    return gained
 
 
 def _share(rate_ns_per_s: float | None, of: float | None) -> float | None:

@@ -8,40 +8,54 @@ from collections.abc import Callable
 
 __all__ = ["Series"]
 
-POINTS = 2048  # even, so that pairs come out
+POINTS = 2048
 _LOOSE = 2  # samples further apart than this many times the window say nothing about it
 
 
 class Series:
-    """Samples in the order of time. When there are too many, neighbours become one."""
+    """Samples in the order of time. When there are too many, neighbours in the older half become
+    one, again and again: what is recent stays as it was sampled."""
 
-    def __init__(self, join: Callable[[float, float], float]) -> None:
+    def __init__(self, join: Callable[[float, float], float], points: int = POINTS) -> None:
         self._join = join  # the later value for a counter, the larger one for a peak, …
+        self._points = points
         self._times = array("q")
         self._values = array("d")
-        self._samples_each = 1  # how many samples a point stands for; the first one is kept alone
-        self._in_last = 0
 
     def update(self, time_ns: int, value: float) -> None:
-        if self._in_last and self._in_last < self._samples_each:
-            self._times[-1] = time_ns
-            self._values[-1] = self._join(self._values[-1], value)
-            self._in_last += 1
+        if self._times and time_ns <= self._times[-1]:  # late: another thread was ahead of it
+            self._values[-1] = self._join(value, self._values[-1])
             return
-        self._in_last = 1 if self._times else self._samples_each
         self._times.append(time_ns)
         self._values.append(value)
-        if len(self._times) > POINTS:
+        if len(self._times) > self._points:
             self._thin()
 
     def _thin(self) -> None:
+        """The first one is kept alone: a counter's start is where it is measured from."""
         times, values = self._times, self._values
-        pairs = range(1, len(times) - 1, 2)
-        self._times = array("q", [times[0], *(times[at + 1] for at in pairs)])
+        half = len(times) // 4 * 2
+        pairs = range(1, half, 2)
+        self._times = array("q", [times[0], *(times[at + 1] for at in pairs)]) + times[half + 1 :]
         joined = (self._join(values[at], values[at + 1]) for at in pairs)
-        self._values = array("d", [values[0], *joined])
-        self._samples_each *= 2
-        self._in_last = self._samples_each
+        self._values = array("d", [values[0], *joined]) + values[half + 1 :]
+
+    @property
+    def last_ns(self) -> int:
+        """When it was last sampled; 0: never."""
+        return self._times[-1] if self._times else 0
+
+    def points(self, start_ns: int, end_ns: int) -> list[tuple[int, float]]:
+        """The samples between two moments, with their times."""
+        first, behind = bisect_left(self._times, start_ns), bisect_right(self._times, end_ns)
+        times, values = self._times[first:behind], self._values[first:behind]
+        return list(zip(times, values, strict=True))
+
+    def most(self, start_ns: int, end_ns: int) -> float | None:
+        """The largest from the one moment to the first sample at or after the other: where a sample
+        stands for the time since the one before it."""
+        first, last = bisect_right(self._times, start_ns), bisect_left(self._times, end_ns)
+        return max(self._values[first : last + 1], default=None)
 
     def overlaps(self, start_ns: int, end_ns: int) -> bool:
         """Whether it was sampled before the second moment and after the first."""

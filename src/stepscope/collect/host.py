@@ -29,6 +29,7 @@ class Host:
     def __init__(self, pid: int, proc: str = "/proc", sys: str = "/sys") -> None:
         self._cpus = usable_cpus(pid, proc, sys)
         self._disks = _disks(f"{sys}/block")
+        self._busy_ns: list[float] = []  # of each disk, when last read
         self._stat = KeptFile(f"{proc}/stat")
         self._memory = KeptFile(f"{proc}/meminfo")
         self._vmstat = KeptFile(f"{proc}/vmstat")
@@ -38,6 +39,7 @@ class Host:
 
     def sample(self, recorder: Recorder) -> None:
         found: dict[str, float] = {}
+        self._busy_ns = []
         if self._cpus:
             found[names.HOST_CPU_COUNT] = self._cpus
         for read in (self._read_cpu, self._read_memory, self._read_disks, self._read_network):
@@ -45,6 +47,8 @@ class Host:
         found.update(self._read_pressure())
         for name, value in found.items():
             recorder.sample(recorder.intern(name), value)
+        for disk, busy_ns in enumerate(self._busy_ns):
+            recorder.sample(recorder.intern(names.HOST_DISK_BUSY_NS), busy_ns, disk)
 
     def close(self) -> None:
         files = (self._stat, self._memory, self._vmstat, self._diskstats, self._network)
@@ -87,6 +91,8 @@ class Host:
                 seen = True
                 read += int(fields[5])
                 written += int(fields[9])
+                if len(fields) > 12:
+                    self._busy_ns.append(int(fields[12]) * 1e6)
         if not seen:
             return {}
         return {

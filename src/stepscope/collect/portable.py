@@ -60,6 +60,7 @@ class PortableTree:
             cpu, switches = process.cpu_times(), process.num_ctx_switches()
             found = {
                 names.PROCESS_CPU_NS: (cpu.user + cpu.system) * 1e9,
+                names.PROCESS_SYSTEM_CPU_NS: cpu.system * 1e9,
                 names.PROCESS_RSS_BYTES: float(process.memory_info().rss),
                 names.PROCESS_THREADS: float(process.num_threads()),
                 names.PROCESS_SWITCHES: float(switches.voluntary + switches.involuntary),

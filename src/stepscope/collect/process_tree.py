@@ -83,9 +83,11 @@ class _Process:
         if fields[0] in b"ZX":  # it has ended and waits to be collected: no memory, no threads
             return False
         sample, intern, pid = recorder.sample, recorder.intern, self.pid
-        cpu_ticks = int(fields[11]) + int(fields[12])
+        system_ticks = int(fields[12])
+        cpu_ticks = int(fields[11]) + system_ticks
         reaped_ticks = int(fields[13]) + int(fields[14])
         sample(intern(names.PROCESS_CPU_NS), float(cpu_ticks * _TICK_NS), pid)
+        sample(intern(names.PROCESS_SYSTEM_CPU_NS), float(system_ticks * _TICK_NS), pid)
         sample(intern(names.PROCESS_REAPED_CPU_NS), float(reaped_ticks * _TICK_NS), pid)
         for name, field, unit in _STAT:
             sample(intern(name), float(int(fields[field]) * unit), pid)

@@ -38,6 +38,8 @@ OPERATION_FAILED: Final = "operation.failed"  # an exception left it
 OPERATION_WALL_NS: Final = "operation.wall_ns"
 OPERATION_USER_NS: Final = "operation.user_ns"  # this process and the children it waited for
 OPERATION_SYSTEM_NS: Final = "operation.system_ns"
+OPERATION_SHORTEST_NS: Final = "operation.shortest_ns"
+OPERATION_LONGEST_NS: Final = "operation.longest_ns"
 OPERATION_FLOPS: Final = "operation.flops"
 
 # Stacks.
@@ -57,9 +59,10 @@ OWN_CPU_NS: Final = "stepscope.launcher_cpu_ns"  # CPU time of the launcher
 
 # Samples about a process; arg: its pid. Counters are cumulative since that process began.
 PROCESS_CPU_NS: Final = "process.cpu_ns"  # user + system
+PROCESS_SYSTEM_CPU_NS: Final = "process.system_cpu_ns"  # the system's part of it
 PROCESS_REAPED_CPU_NS: Final = "process.reaped_cpu_ns"  # of children that ended and were waited for
 PROCESS_RSS_BYTES: Final = "process.rss_bytes"  # gauge
-PROCESS_PEAK_RSS_BYTES: Final = "process.peak_rss_bytes"  # the kernel's own high-water mark
+PROCESS_PEAK_RSS_BYTES: Final = "process.peak_rss_bytes"  # the kernel's mark since its last reset
 PROCESS_READ_BYTES: Final = "process.read_bytes"  # from a disk
 PROCESS_READ_CHARS: Final = "process.read_chars"  # by read(), cached or not
 PROCESS_WRITE_BYTES: Final = "process.write_bytes"  # to a disk
@@ -70,6 +73,9 @@ PROCESS_BLOCKED_IO_NS: Final = "process.blocked_io_ns"  # waiting for a disk, ma
 PROCESS_SWITCHES: Final = "process.context_switches"  # voluntary and not
 PROCESS_THREADS: Final = "process.threads"  # gauge
 
+# Samples about Python's own memory, where tracemalloc is on.
+PYTHON_PEAK_BYTES: Final = "python.peak_bytes"  # since the sample before it
+
 # Samples about the host.
 HOST_CPU_COUNT: Final = "host.cpu_count"  # CPUs this run may use, quota included; gauge
 HOST_CPU_BUSY_NS: Final = "host.cpu_busy_ns"  # all CPUs, cumulative
@@ -79,6 +85,7 @@ HOST_MEMORY_AVAILABLE_BYTES: Final = "host.memory_available_bytes"  # gauge
 HOST_SWAP_IN_PAGES: Final = "host.swap_in_pages"
 HOST_DISK_READ_BYTES: Final = "host.disk_read_bytes"
 HOST_DISK_WRITE_BYTES: Final = "host.disk_write_bytes"
+HOST_DISK_BUSY_NS: Final = "host.disk_busy_ns"  # arg: index of the disk
 HOST_NET_RECEIVED_BYTES: Final = "host.net_received_bytes"
 HOST_NET_SENT_BYTES: Final = "host.net_sent_bytes"
 HOST_PRESSURE_CPU_NS: Final = "host.pressure_cpu_ns"  # /proc/pressure "some", cumulative
@@ -98,3 +105,4 @@ GPU_POWER_WATTS: Final = "gpu.power_watts"
 GPU_TEMPERATURE_CELSIUS: Final = "gpu.temperature_celsius"
 GPU_ALLOCATED_BYTES: Final = "gpu.allocated_bytes"  # torch's allocator, at a step end
 GPU_RESERVED_BYTES: Final = "gpu.reserved_bytes"
+GPU_PEAK_ALLOCATED_BYTES: Final = "gpu.peak_allocated_bytes"  # since the sample before it
