@@ -31,10 +31,10 @@ def join(began_ns: int) -> None:
     def start(_: ModuleType) -> None:
         resumed_ns = time.monotonic_ns()
         from stepscope.session.header import Moment
-        from stepscope.session.program import Program
+        from stepscope.session.program import program_here
 
         spent_ns = joined_ns - began_ns + time.monotonic_ns() - resumed_ns
-        Program(run, Moment(began_ns, unix_ns), spent_ns).start()
+        program_here(run, Moment(began_ns, unix_ns), spent_ns).start()
 
     when_imported("torch", start, _tell)
     joined_ns = time.monotonic_ns()

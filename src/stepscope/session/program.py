@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,13 +20,13 @@ from stepscope.model import names
 from stepscope.record.recorder import Recorder
 from stepscope.session.header import Moment, process_header, process_rank
 
-__all__ = ["Program"]
+__all__ = ["Program", "program_here"]
 
 
 class _Elsewhere:
     """Stands for a program whose wrapper was sent to another process: nothing to wake there."""
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         pass
 
 
@@ -36,74 +37,115 @@ class Program:
         self._run = run
         self._began = began
         self._spent_ns = spent_ns  # on joining, so far
-        self._recorder = Recorder()
-        self._awake = False
+        self.recorder = Recorder()
+        self.awake = False
+        self._hooked = self._minding = False
         self._cost: HookCost | None = None
-        self._torch = TorchHooks(self._wake)
+        self._torch = TorchHooks(self.wake)
         self._gc = GcCollector()
 
     def __reduce__(self) -> tuple[type[_Elsewhere], tuple[()]]:
         """Wrapped functions that are pickled by value bring us along into another process."""
         return _Elsewhere, ()
 
+    @property
+    def run(self) -> Path:
+        """The run folder."""
+        return Path(self._run)
+
+    @property
+    def base(self) -> Path:
+        """What the names of this process's files begin with."""
+        process = f"{os.getpid()}-{self._began.unix_ns}"
+        return Path(self._run, f"rank-{process_rank(os.environ):05d}", process)
+
     def start(self) -> None:
         """Hook torch. From here on, what the program does is seen."""
+        if self._hooked:
+            return
+        self._hooked = True
         began_ns = time.monotonic_ns()
         self._guarded("measuring the cost of hooks", self._measure_cost)
-        self._guarded("hooking torch", lambda: self._torch.start(self._recorder))
-        self._guarded("minding forks and the end", self._mind_forks_and_the_end)
+        self._guarded("hooking torch", lambda: self._torch.start(self.recorder))
+        self._mind()
         self._spent_ns += time.monotonic_ns() - began_ns
+        if self.awake:
+            self._say_cost()
+
+    def _mind(self) -> None:
+        if not self._minding:
+            self._minding = True
+            self._guarded("minding forks and the end", self._mind_forks_and_the_end)
 
     def _guarded(self, what: str, do: Callable[[], None]) -> None:
         """Whatever fails in here, the program goes on and the rest of us too."""
         try:
             do()
         except Exception as error:  # noqa: BLE001 - the border with the user's program
-            self._recorder.failed(what, error)
+            self.recorder.failed(what, error)
 
     def _measure_cost(self) -> None:
-        self._cost = measure_hook_cost(self._recorder)
+        if not self.awake:
+            self._cost = measure_hook_cost(self.recorder)
+            return
+        # Events are being written already: these go to a thread of their own, are forgotten with
+        # it, and nobody writes meanwhile.
+        self.recorder.pause()
+        try:
+            thread = threading.Thread(target=self._measure_cost_here, name="stepscope-cost")
+            thread.start()
+            thread.join()
+        finally:
+            self.recorder.resume()
+
+    def _measure_cost_here(self) -> None:
+        try:
+            self._cost = measure_hook_cost(self.recorder)
+        except Exception as error:  # noqa: BLE001 - an estimate that is not there is not shown
+            self.recorder.failed("measuring the cost of hooks", error)
 
     def _mind_forks_and_the_end(self) -> None:
         atexit.register(self._guarded, "at exit", self._leave)
-        recorder = self._recorder
+        recorder = self.recorder
         os.register_at_fork(
             before=lambda: self._guarded("before a fork", recorder.pause),
             after_in_parent=lambda: self._guarded("after a fork", recorder.resume),
             after_in_child=lambda: self._guarded("after a fork", self._after_fork),
         )
-        when_imported("multiprocessing.util", self._mind_workers, self._recorder.failed)
+        when_imported("multiprocessing.util", self._mind_workers, self.recorder.failed)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         """The loop lives: open the files, say what joining cost, and record collections too."""
-        if self._awake:
+        if self.awake:
             return
-        self._awake = True
+        self.awake = True
         began_ns = time.monotonic_ns()
+        self._mind()
         self._open()
-        self._guarded("starting gc", lambda: self._gc.start(self._recorder))
-        sample, intern = self._recorder.sample, self._recorder.intern
+        self._guarded("starting gc", lambda: self._gc.start(self.recorder))
+        self._spent_ns += time.monotonic_ns() - began_ns
+        self._say_cost()
+
+    def _say_cost(self) -> None:
+        sample, intern = self.recorder.sample, self.recorder.intern
         if self._cost is not None:
             sample(intern(names.OWN_CALL_COST_NS), self._cost.call_ns)
             sample(intern(names.OWN_PROBE_COST_NS), self._cost.probe_ns)
-        spent_ns = self._spent_ns + time.monotonic_ns() - began_ns
-        sample(intern(names.OWN_STARTUP_NS), float(spent_ns))
+        sample(intern(names.OWN_STARTUP_NS), float(self._spent_ns))
 
     def _open(self) -> None:
-        process = f"{os.getpid()}-{self._began.unix_ns}"
-        base = Path(self._run, f"rank-{process_rank(os.environ):05d}", process)
         status = os.environ.get(ENV_STATUS)
         page = str(Path(status, f"{os.getpid()}.status")) if status else ""
         argv = getattr(sys, "argv", [])
-        header = process_header(os.environ, argv, self._recorder.core.name, self._began)
-        self._recorder.open(str(base), header, page)
+        header = process_header(os.environ, argv, self.recorder.core.name, self._began)
+        self.recorder.open(str(self.base), header, page)
 
     def _after_fork(self) -> None:
         """In a forked child: forget what is the parent's, and go on in files of our own."""
         self._began = Moment.now()
-        self._recorder.after_fork()
+        self.recorder.after_fork()
         self._torch.after_fork()
-        if self._awake:
+        if self.awake:
             self._open()
 
     def _mind_workers(self, util: Any) -> None:
@@ -118,6 +160,18 @@ class Program:
     def _leave(self) -> None:
         """The process ends: write what is pending."""
         self._guarded("the last events of the device", self._torch.poll)
-        if self._awake and self._recorder.counters()["recorded"]:
-            self._recorder.mark(self._recorder.intern(names.PROCESS_EXIT))
-        self._recorder.close()
+        if self.awake and self.recorder.counters()["recorded"]:
+            self.recorder.mark(self.recorder.intern(names.PROCESS_EXIT))
+        self.recorder.close()
+
+
+_here: Program | None = None
+
+
+def program_here(run: str, began: Moment, spent_ns: int = 0) -> Program:
+    """The one program of this process; made by whoever comes first, the launcher's hook on torch or
+    a profiler in the code."""
+    global _here
+    if _here is None:
+        _here = Program(run, began, spent_ns)
+    return _here

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,10 +44,14 @@ class _ProcessTail:
 
 
 class RunTail:
-    """Each batch is given out once, in the order of its process."""
+    """Each batch is given out once, in the order of its process.
 
-    def __init__(self, run: Path) -> None:
+    wanted: which processes to follow, by the base of their files.
+    """
+
+    def __init__(self, run: Path, wanted: Callable[[Path], bool] = lambda base: True) -> None:
         self._run = run
+        self._wanted = wanted
         self._tails: dict[Path, _ProcessTail] = {}
         self.problems: list[str] = []  # files that cannot be followed, one line each
 
@@ -57,7 +62,8 @@ class RunTail:
             present = segments(self._run)
         except RunNotFoundError:
             return []
-        return [news for segment in present if (news := self._read(segment)) and news.batches]
+        followed = [segment for segment in present if self._wanted(segment.base)]
+        return [news for segment in followed if (news := self._read(segment)) and news.batches]
 
     def done_through(self, base: Path) -> int:
         """Number of the last frames file of which everything was given out; -1: none."""
