@@ -167,13 +167,10 @@ def put_on(mode: WatchMode) -> None:
     _push_mode(mode)
 
 
-def take_off(mode: WatchMode) -> bool:
-    """Remove a mode from this thread; False: somebody else's lies on top of it."""
-    stack = _stack()
-    if not stack or stack[-1] is not mode:
-        return False
-    _pop_mode()
-    return True
+def take_off(mode: WatchMode) -> None:
+    """Remove a mode from this thread, unless somebody else's lies on top of it."""
+    if _stack()[-1] is mode:
+        _pop_mode()
 
 
 def inherited_block() -> tuple[bool, Block | None]:
@@ -183,3 +180,17 @@ def inherited_block() -> tuple[bool, Block | None]:
         if isinstance(mode, WatchMode) and mode._thread != here:
             return True, mode.latest
     return False, None
+
+
+def _warm_up() -> None:
+    """The first operator under a mode makes torch import its compiler, a second's work: not
+    within somebody's block."""
+    mode = WatchMode(ContextVar("stepscope.flops.warm_up", default=None))
+    _push_mode(mode)
+    try:
+        torch.empty(0, device="cpu")
+    finally:
+        _pop_mode()
+
+
+_warm_up()

@@ -31,8 +31,14 @@ class FlopCounter:
     be entered in each of them. Operators without a formula (all but matrix products, convolutions
     and attention) count nothing, as in torch.
 
-    Every operator passes through Python while a block is open. Measured on one CPU thread: about
-    SLOWDOWN
+    It has a price, as every operator passes through Python while a block is open. Measured on one
+    CPU thread, a training step of a three-layer MLP: 4 times as long with 64 units (0.24 → 0.99
+    ms, some 14 µs an operator), 3 % longer with 1,024 units and batches of 64. The first `enter`
+    of a process takes a second (torch loads its compiler); take your clock after it. Entering and
+    leaving a block takes 6 µs.
+
+    torch.compile works as ever; matrix products that it leaves to libraries are counted, kernels
+    that it wrote itself are not: see `notes`.
     """
 
     def __init__(self) -> None:
@@ -124,8 +130,10 @@ def _unwatch(block: Block) -> None:
     if seat is None:
         return
     seat.blocks.discard(block)
-    # What cannot be taken off (another thread's, or below somebody's mode) stays without effect
-    # until the next block of its thread.
-    if is_here and not seat.blocks and not _watching().take_off(seat.mode):
-        if not _watching().is_on_stack(seat.mode):
-            block.fail(DISTURBED)
+    if not is_here or seat.blocks:
+        return  # of another thread, it stays without effect until that thread's next block
+    watching = _watching()
+    if watching.is_on_stack(seat.mode):
+        watching.take_off(seat.mode)  # below somebody else's it stays as well
+    else:
+        block.fail(DISTURBED)
