@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 
-__all__ = ["AbsentGpus", "AllocatorSource", "GpuSource", "NvmlSource", "find_gpus"]
+__all__ = ["AbsentGpus", "AllocatorSource", "GpuSource", "NvmlSource", "find_gpus", "open_nvml"]
 
 _INTERVAL_NS = 1_000_000_000
 
@@ -73,17 +73,28 @@ class NvmlSource:
 
 def find_gpus() -> GpuSource:
     """The GPUs of this machine as their driver shows them."""
-    if not _has_driver():  # without one, importing pynvml would be 14 ms for nothing
+    nvml, _ = open_nvml()
+    if nvml is None:
         return AbsentGpus()
+    try:
+        return NvmlSource(nvml)
+    except nvml.NVMLError:
+        return AbsentGpus()
+
+
+def open_nvml() -> tuple[Any, str]:
+    """NVIDIA's driver, to be closed by `nvmlShutdown`; or None, and why there is none."""
+    if not _has_driver():  # without one, importing pynvml would be 14 ms for nothing
+        return None, "there is no NVIDIA driver"
     try:
         import pynvml
     except ImportError:
-        return AbsentGpus()
+        return None, "nvidia-ml-py is not installed (pip install 'stepscope[gpu]')"
     try:
         pynvml.nvmlInit()
-        return NvmlSource(pynvml)
-    except pynvml.NVMLError:
-        return AbsentGpus()
+    except pynvml.NVMLError as error:
+        return None, f"NVIDIA's driver does not answer: {error}"
+    return pynvml, ""
 
 
 def _has_driver() -> bool:
