@@ -1,6 +1,7 @@
 /* stepscope.record._native: the calls of the recorder. See docs/architecture.md, "The recorder". */
 #include "module.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "clock.h"
@@ -376,9 +377,56 @@ static PyObject *span_function(PyObject *module, PyObject *const *args, Py_ssize
 PyDoc_STRVAR(watch_memory_doc, "watch_memory(rss, peak)\n--\n\n"
                                "Sample memory under these names when operations begin and end.\n"
                                "Whether the kernel lets the mark of the most be reset.");
+PyDoc_STRVAR(cpu_now_doc, "cpu_now()\n--\n\n"
+                          "(user, system) in ns, of this process and the children it waited for.");
 PyDoc_STRVAR(call_at_doc, "call_at(callback, at_ns)\n--\n\n"
                           "Call it when an operation begins or ends at that time or later; it\n"
                           "returns when to be called again. None: call nobody.");
+
+/* ---- nothing: what a profiler that is switched off gives for a run ---- */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+} NothingObject;
+
+static PyObject *nothing_self(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return Py_NewRef(self);
+}
+
+static PyObject *nothing_call(PyObject *self, PyObject *const *args, size_t count, PyObject *names) {
+    (void)args, (void)count, (void)names;
+    return Py_NewRef(self);
+}
+
+static PyObject *nothing_exit(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self, (void)args, (void)count;
+    Py_RETURN_FALSE;
+}
+
+static PyMethodDef nothing_methods[] = {
+    {"__enter__", nothing_self, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)(void (*)(void))nothing_exit, METH_FASTCALL, NULL},
+    {0},
+};
+
+static PyTypeObject NothingType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "stepscope.record._native.Nothing",
+    .tp_doc = "Can be called, entered and left, and does nothing.",
+    .tp_basicsize = sizeof(NothingObject),
+    .tp_vectorcall_offset = offsetof(NothingObject, call),
+    .tp_call = PyVectorcall_Call,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_methods = nothing_methods,
+};
+
+static PyObject *make_nothing(void) {
+    NothingObject *nothing = PyObject_New(NothingObject, &NothingType);
+    if (nothing) nothing->call = nothing_call;
+    return (PyObject *)nothing;
+}
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 
@@ -404,6 +452,7 @@ static PyMethodDef functions[] = {
     {"discard", discard_function, METH_NOARGS, discard_doc},
     {"gc_callback", gc_callback_function, METH_O, gc_callback_doc},
     {"watch_memory", watch_memory_function, METH_VARARGS, watch_memory_doc},
+    {"cpu_now", cpu_now_function, METH_NOARGS, cpu_now_doc},
     {"call_at", call_at_function, METH_VARARGS, call_at_doc},
     {"noop", FAST(noop_function), noop_doc},
     {0},
@@ -421,8 +470,9 @@ PyMODINIT_FUNC PyInit__native(void) {
     PyObject *module = PyModule_Create(&definition);
     if (!module) return NULL;
     if (!name_ids) name_ids = PyDict_New();
-    PyTypeObject *types[] = {&SpanType, &LedgerType, &StackTableType, &OperationType, &RunType};
-    const char *type_names[] = {"Span", "Ledger", "StackTable", "Operation", "Run"};
+    PyTypeObject *types[] = {&SpanType, &LedgerType, &StackTableType, &OperationType, &RunType,
+                             &NothingType};
+    const char *type_names[] = {"Span", "Ledger", "StackTable", "Operation", "Run", "Nothing"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (PyType_Ready(types[i]) < 0 ||
             PyModule_AddObjectRef(module, type_names[i], (PyObject *)types[i]) < 0) {
@@ -430,6 +480,13 @@ PyMODINIT_FUNC PyInit__native(void) {
             return NULL;
         }
     }
+    PyObject *nothing = make_nothing();
+    if (!nothing || PyModule_AddObjectRef(module, "nothing", nothing) < 0) {
+        Py_XDECREF(nothing);
+        Py_DECREF(module);
+        return NULL;
+    }
+    Py_DECREF(nothing);
     if (!name_ids || PyModule_AddStringConstant(module, "name", "native") < 0) {
         Py_DECREF(module);
         return NULL;

@@ -8,6 +8,7 @@
 extern PyTypeObject SpanType, LedgerType, StackTableType, OperationType, RunType;
 
 PyObject *watch_memory_function(PyObject *module, PyObject *args);
+PyObject *cpu_now_function(PyObject *module, PyObject *unused);
 PyObject *call_at_function(PyObject *module, PyObject *args);
 void operations_after_fork(void);
 

@@ -283,6 +283,13 @@ PyObject *watch_memory_function(PyObject *module, PyObject *args) {
     return PyBool_FromLong(can_reset);
 }
 
+PyObject *cpu_now_function(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    struct rusage usage;
+    Cpu cpu = cpu_after(&usage);
+    return Py_BuildValue("(LL)", (long long)cpu.user_ns, (long long)cpu.system_ns);
+}
+
 PyObject *call_at_function(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *callback;

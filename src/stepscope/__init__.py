@@ -13,44 +13,83 @@ if TYPE_CHECKING:
     from stepscope.errors import (
         FormatError,
         MissingExtraError,
+        NoResultsError,
         RunNotFoundError,
         StepscopeError,
         UsageError,
     )
     from stepscope.model.finding import Finding, Recommendation
     from stepscope.model.kinds import BottleneckType
+    from stepscope.model.metrics import (
+        ComputeMetrics,
+        MemoryMetrics,
+        PerformanceMetrics,
+        SystemMetrics,
+        TimingMetrics,
+    )
     from stepscope.model.trace import Trace
+    from stepscope.profilers.blocks import CPUMemoryProfiler, GPUProfiler
+    from stepscope.profilers.config import ProfilingConfig
+    from stepscope.profilers.contexts import profile_context, profile_function
+    from stepscope.profilers.performance import PerformanceProfiler
+    from stepscope.session.last import last_run
     from stepscope.store.trace import open_trace
 
 __all__ = [
     "BottleneckType",
+    "CPUMemoryProfiler",
+    "ComputeMetrics",
     "Finding",
     "FormatError",
+    "GPUProfiler",
+    "MemoryMetrics",
     "MissingExtraError",
+    "NoResultsError",
+    "PerformanceMetrics",
+    "PerformanceProfiler",
+    "ProfilingConfig",
     "ProfilingLevel",
     "Recommendation",
     "RunNotFoundError",
     "StepscopeError",
+    "SystemMetrics",
+    "TimingMetrics",
     "Trace",
     "UsageError",
     "__version__",
+    "last_run",
     "open_trace",
+    "profile_context",
+    "profile_function",
 ]
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "BottleneckType": "stepscope.model.kinds:BottleneckType",
+    "CPUMemoryProfiler": "stepscope.profilers.blocks:CPUMemoryProfiler",
+    "ComputeMetrics": "stepscope.model.metrics:ComputeMetrics",
     "Finding": "stepscope.model.finding:Finding",
     "FormatError": "stepscope.errors:FormatError",
+    "GPUProfiler": "stepscope.profilers.blocks:GPUProfiler",
+    "MemoryMetrics": "stepscope.model.metrics:MemoryMetrics",
     "MissingExtraError": "stepscope.errors:MissingExtraError",
+    "NoResultsError": "stepscope.errors:NoResultsError",
+    "PerformanceMetrics": "stepscope.model.metrics:PerformanceMetrics",
+    "PerformanceProfiler": "stepscope.profilers.performance:PerformanceProfiler",
+    "ProfilingConfig": "stepscope.profilers.config:ProfilingConfig",
     "ProfilingLevel": "stepscope.config:Level",
     "Recommendation": "stepscope.model.finding:Recommendation",
     "RunNotFoundError": "stepscope.errors:RunNotFoundError",
     "StepscopeError": "stepscope.errors:StepscopeError",
+    "SystemMetrics": "stepscope.model.metrics:SystemMetrics",
+    "TimingMetrics": "stepscope.model.metrics:TimingMetrics",
     "Trace": "stepscope.model.trace:Trace",
     "UsageError": "stepscope.errors:UsageError",
+    "last_run": "stepscope.session.last:last_run",
     "open_trace": "stepscope.store.trace:open_trace",
+    "profile_context": "stepscope.profilers.contexts:profile_context",
+    "profile_function": "stepscope.profilers.contexts:profile_function",
 }
 
 

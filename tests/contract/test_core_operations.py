@@ -51,6 +51,12 @@ def test_totals_tell_waiting_from_computing(core: Any, operation: Any) -> None:
     assert 100_000_000 <= cpu_ns < totals["wall_ns"]
 
 
+def test_cpu_time_can_be_asked_for_at_any_time(core: Any) -> None:
+    before = core.cpu_now()
+    burn(0.05)
+    assert sum(core.cpu_now()) - sum(before) >= 50_000_000
+
+
 def test_the_cpu_time_of_children_counts_when_they_were_waited_for(
     core: Any, operation: Any
 ) -> None:
@@ -227,3 +233,12 @@ def test_a_forked_child_counts_anew(core: Any, operation: Any) -> None:
     os.close(read)
     os.close(write)
     assert operation.totals()["calls"] == 1
+
+
+def test_nothing_can_be_called_entered_and_left(core: Any) -> None:
+    recorded = core.counters()["recorded"]
+    with core.nothing("name") as given:
+        assert given is core.nothing
+    with pytest.raises(KeyError), core.nothing:
+        raise KeyError
+    assert core.counters()["recorded"] == recorded

@@ -11,17 +11,30 @@ import stepscope
 
 PUBLIC = [
     "BottleneckType",
+    "CPUMemoryProfiler",
+    "ComputeMetrics",
     "Finding",
     "FormatError",
+    "GPUProfiler",
+    "MemoryMetrics",
     "MissingExtraError",
+    "NoResultsError",
+    "PerformanceMetrics",
+    "PerformanceProfiler",
+    "ProfilingConfig",
     "ProfilingLevel",
     "Recommendation",
     "RunNotFoundError",
     "StepscopeError",
+    "SystemMetrics",
+    "TimingMetrics",
     "Trace",
     "UsageError",
     "__version__",
+    "last_run",
     "open_trace",
+    "profile_context",
+    "profile_function",
 ]
 
 

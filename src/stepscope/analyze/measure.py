@@ -77,15 +77,12 @@ def measure(use: OperationUse, asked: Asked) -> PerformanceMetrics:
 def _cpu(use: OperationUse) -> tuple[float, float]:
     """User and system, in ns. What children that live on used counts too, as far as sampled."""
     living_ns = use.living_cpu_ns or 0.0
-    if not use.calls:  # still running: nothing is known but what was sampled
-        own_ns = (use.resources.program.cpu_cores or 0.0) * use.wall_ns
-        return max(0.0, own_ns + living_ns - use.living_system_ns), max(0.0, use.living_system_ns)
     user_ns = use.user_ns + living_ns - use.living_system_ns
     return max(0.0, user_ns), max(0.0, use.system_ns + use.living_system_ns)
 
 
 def _cpu_usage(cpu_ns: float, use: OperationUse) -> float | None:
-    """Percent of the CPUs that the process may use, while it ran (several runs at once share it)."""
+    """Percent of the CPUs that the process may use, while it ran; runs at once share them."""
     cpus, wall_ns = use.resources.cpu_count, use.wall_ns
     return min(100.0, cpu_ns / wall_ns / cpus * 100) if cpus and wall_ns else None
 
@@ -133,7 +130,9 @@ def _memory_method(use: OperationUse, asked: Asked) -> str | None:
         return None
     if use.peak_is_exact:
         return "the kernel's high-water mark, reset when a run begins"
-    why = "runs were too short and frequent to read it" if asked.can_reset_peak else "not resettable"
+    why = (
+        "runs were too short and frequent to read it" if asked.can_reset_peak else "not resettable"
+    )
     return f"sampled every {asked.interval_s:g} s and at both ends (high-water mark: {why})"
 
 

@@ -28,6 +28,7 @@ _TOTALS = {
     names.OPERATION_LONGEST_NS: "longest_ns",
     names.OPERATION_FLOPS: "flops",
 }
+_NO_RESOURCES = Resources()
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class OperationUse:
     peak_rss_bytes: float | None = None
     peak_is_exact: bool = False  # read from the kernel's mark at both ends of some run
     memory: tuple[tuple[int, float], ...] = field(default=(), repr=False)  # (time, RSS) within runs
-    resources: Resources = Resources()
+    resources: Resources = _NO_RESOURCES
     stretches: tuple[tuple[int, int], ...] = field(default=(), repr=False)  # when it ran
 
 
@@ -118,7 +119,11 @@ class OperationFold:
             return None
         use = self._between(identity, state.intervals.get())
         exact = state.peak >= 0
-        totals = {"calls": state.runs, "wall_ns": state.runs_wall_ns, "failed": state.failed}
+        totals: dict[str, Any] = {
+            "calls": state.runs,
+            "wall_ns": state.runs_wall_ns,
+            "failed": state.failed,
+        }
         return replace(
             use,
             **(totals | state.totals),
@@ -130,10 +135,11 @@ class OperationFold:
         )
 
     def between(self, identity: str, start_ns: int, end_ns: int) -> OperationUse:
-        """What a run that has not ended used so far; its CPU time is as often as it was sampled."""
+        """What was used between two moments; the CPU time of this process itself is not in it."""
         use = self._between(identity, [(start_ns, end_ns)])
         rss = self._rss.points(start_ns, end_ns)
-        peaks = [self._peaks.most(start_ns, end_ns), *(value for _, value in rss)]
+        mark = self._peaks.most(start_ns, end_ns)
+        peaks = [mark, *(value for _, value in rss)]
         return replace(
             use,
             calls=0,
@@ -141,6 +147,7 @@ class OperationFold:
             initial_rss_bytes=rss[0][1] if rss else None,
             final_rss_bytes=rss[-1][1] if rss else None,
             peak_rss_bytes=max((peak for peak in peaks if peak is not None), default=None),
+            peak_is_exact=mark is not None,
             memory=tuple(rss),
         )
 
@@ -242,9 +249,9 @@ _MEANS = (
 )  # fmt: skip
 
 
-def _means(found: list[tuple[Mapping[str, Any], int]]) -> dict[str, float | None]:
+def _means(found: list[tuple[Mapping[str, Any], int]]) -> dict[str, Any]:
     """Averages over time, of those stretches for which a figure is known."""
-    means: dict[str, float | None] = {}
+    means: dict[str, Any] = {}
     for name in _MEANS:
         known = [(one[name], ns) for one, ns in found if one[name] is not None]
         total_ns = sum(ns for _, ns in known)

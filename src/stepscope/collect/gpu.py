@@ -128,3 +128,43 @@ class AllocatorSource:
                 self._recorder.sample(self._reserved, float(reserved), device)
                 allocated = float(self._cuda.memory_allocated(device))
                 self._recorder.sample(self._allocated, allocated, device)
+
+
+class AllocatorPeaks:
+    """The most that torch held of each GPU's memory since the last look; resets torch's own mark,
+    so that `torch.cuda.max_memory_allocated` counts from there too."""
+
+    def __init__(self, cuda: Any) -> None:
+        self._cuda = cuda
+
+    def sample(self, recorder: Recorder) -> None:
+        if not self._cuda.is_initialized():
+            return
+        name = recorder.intern(names.GPU_PEAK_ALLOCATED_BYTES)
+        for device in range(self._cuda.device_count()):
+            peak = self._cuda.max_memory_allocated(device)
+            if peak:  # a device that this process does not use has nothing to say
+                recorder.sample(name, float(peak), device)
+                self._cuda.reset_peak_memory_stats(device)
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+def usable_cuda() -> Any:
+    """torch.cuda where torch is imported and sees a GPU; None otherwise."""
+    import sys
+
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "cuda"):
+        return None
+    return torch.cuda if torch.cuda.is_available() else None
+
+
+def gpu_memory_share() -> float | None:
+    """How much of the current GPU's memory is taken, by whomever; None: there is no GPU in use."""
+    cuda = usable_cuda()
+    if cuda is None:
+        return None
+    free_bytes, total_bytes = cuda.mem_get_info()
+    return 1.0 - free_bytes / total_bytes if total_bytes else None

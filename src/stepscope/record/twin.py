@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from stepscope.record.frames import events_frame, names_frame
 from stepscope.record.twin_ledger import TwinLedger, TwinStackTable
-from stepscope.record.twin_operation import TwinOperation, TwinWatch
+from stepscope.record.twin_operation import TwinNothing, TwinOperation, TwinWatch, cpu_now
 from stepscope.record.twin_writer import TwinWriter
 
 __all__ = ["TwinCore"]
@@ -85,6 +85,8 @@ class TwinCore:
 
     name = "python"
     StackTable = TwinStackTable
+    nothing = TwinNothing()
+    cpu_now = staticmethod(cpu_now)
 
     def __init__(
         self,

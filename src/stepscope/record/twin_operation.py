@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from stepscope.record.twin import TwinCore
 
-__all__ = ["TwinOperation", "TwinWatch"]
+__all__ = ["TwinNothing", "TwinOperation", "TwinWatch", "cpu_now"]
 
 READ_AT_START, READ_AT_END = 1, 2
 _BUDGET_SHARE, _BUDGET_NS = 100, 2_000_000
@@ -132,7 +132,7 @@ class TwinRun:
         self._generation = core.generation
         core.watch.call_when_due(core.now_ns())
         self._read = READ_AT_START if core.watch.read_memory() else 0
-        self._cpu = _cpu()
+        self._cpu = cpu_now()
         self._start_ns = core.now_ns()
         return self
 
@@ -149,7 +149,7 @@ class TwinRun:
         self._depth -= 1
         if self._depth or self._generation != core.generation:
             return False
-        user_ns, system_ns = _cpu()
+        user_ns, system_ns = cpu_now()
         cpu_ns = (user_ns - self._cpu[0], system_ns - self._cpu[1])
         if core.watch.read_memory():
             self._read |= READ_AT_END
@@ -161,6 +161,19 @@ class TwinRun:
     def __del__(self) -> None:
         if self._depth and self._generation == self._operation.core.generation:  # abandoned
             self._operation.running -= 1
+
+
+class TwinNothing:
+    """Can be called, entered and left, and does nothing."""
+
+    def __call__(self, *_: object) -> TwinNothing:
+        return self
+
+    def __enter__(self) -> TwinNothing:
+        return self
+
+    def __exit__(self, *_: object) -> Literal[False]:
+        return False
 
 
 def _kilobytes(text: str, key: str) -> float:
@@ -177,7 +190,7 @@ def _reset_mark() -> bool:
     return True
 
 
-def _cpu() -> tuple[int, int]:
+def cpu_now() -> tuple[int, int]:
     """User and system, of the process and the children that it waited for."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from stepscope.analyze.operations import OperationFold, OperationUse
 from stepscope.collect.imports import when_imported
@@ -24,7 +24,7 @@ from stepscope.store.tail import RunTail
 if TYPE_CHECKING:
     from stepscope.record.protocol import Operation
 
-__all__ = ["Follower", "Inside", "inside"]
+__all__ = ["Follower", "Inside", "current", "inside"]
 
 _COST_SHARE = 100  # readings at the ends of runs may take a hundredth of the time
 _LEAST_NS = 10_000_000  # between two of them
@@ -128,11 +128,14 @@ class Inside:
         """Something more to sample along."""
         with self._lock:
             self._sources += (source,)
-            old, self._collector = self._collector, SystemCollector(
-                os.getpid(),
-                self._collector.interval_s,
-                (*system_sources(os.getpid()), *self._sources),
-                keep_going=self._goes_on,
+            old, self._collector = (
+                self._collector,
+                SystemCollector(
+                    os.getpid(),
+                    self._collector.interval_s,
+                    (*system_sources(os.getpid()), *self._sources),
+                    keep_going=self._goes_on,
+                ),
             )
         old.stop()
         self._collector.start(self.recorder)
@@ -166,10 +169,21 @@ class Inside:
         return self._fold.get(identity)
 
     def use_between(self, identity: str, start_ns: int) -> OperationUse:
-        """What a run used that began then and goes on."""
+        """What a run that began then and goes on used; its own CPU time is not in it."""
         self.look()
         self.pull()
         return self._fold.between(identity, start_ns, self.recorder.now_ns())
+
+    def use_sampled(self, identity: str, start_ns: int) -> OperationUse:
+        """The same, with its CPU time as it was sampled: for those who did not ask at the start."""
+        use = self.use_between(identity, start_ns)
+        cores = use.resources.program.cpu_cores or 0.0
+        return replace(use, user_ns=round(cores * use.wall_ns))
+
+    def use_then(self, identity: str, start_ns: int, end_ns: int) -> OperationUse:
+        """What was used between two moments that are over."""
+        self.pull()
+        return self._fold.between(identity, start_ns, end_ns)
 
     def follow(self, follower: Follower) -> None:
         """Give it everything that is recorded from now on."""
@@ -205,6 +219,11 @@ def inside() -> Inside:
         return _inside
 
 
+def current() -> Inside | None:
+    """The session of this process, if anything was profiled in it."""
+    return _inside
+
+
 def _temporary_run() -> str:
     """A folder that goes with the process, unless its run is saved."""
     import atexit
@@ -220,15 +239,3 @@ def _temporary_run() -> str:
 
     atexit.register(remove)  # before the program's own: they run in reverse
     return folder
-
-
-def guarded(recorder: Any, where: str, do: Callable[[], Any]) -> Any:
-    """The border with the user's program: an error of ours is counted, and None comes back."""
-    try:
-        return do()
-    except Exception as error:  # noqa: BLE001
-        recorder.failed(where, error)
-        return None
-
-
-Run = AbstractContextManager[Any]

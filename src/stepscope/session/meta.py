@@ -14,7 +14,7 @@ from stepscope import __version__
 from stepscope.config import Settings
 from stepscope.launch.command import Command
 
-__all__ = ["about_run", "describe_end", "describe_start"]
+__all__ = ["about_run", "describe_end", "describe_process", "describe_start"]
 
 _IN_SUMMARY = (
     "name",
@@ -33,6 +33,24 @@ _IN_SUMMARY = (
 
 def describe_start(name: str, command: Command, settings: Settings, status: Path) -> dict[str, Any]:
     """Known when the program starts. Without an end it is a run that goes on or was killed."""
+    return _describe(name, time.time()) | {
+        "command": list(command.argv),
+        "settings": {"level": settings.level.value},
+        "launcher_pid": os.getpid(),
+        "status_folder": str(status),
+    }
+
+
+def describe_process(name: str, started_unix: float) -> dict[str, Any]:
+    """Of a program that profiled itself."""
+    return _describe(name, started_unix) | {
+        "command": [sys.executable, *getattr(sys, "argv", [])],
+        "settings": {},
+        "status_folder": None,
+    }
+
+
+def _describe(name: str, started_unix: float) -> dict[str, Any]:
     system = os.uname()
     return {
         "name": name,
@@ -45,15 +63,11 @@ def describe_start(name: str, command: Command, settings: Settings, status: Path
             "machine": system.machine,
             "cpus": len(os.sched_getaffinity(0)),
         },
-        "command": list(command.argv),
         "cwd": str(Path.cwd()),
-        "settings": {"level": settings.level.value},
         "clock": {"monotonic_ns": time.monotonic_ns(), "unix_ns": time.time_ns()},
-        "started_unix": time.time(),
+        "started_unix": started_unix,
         "ended_unix": None,
         "exit_code": None,
-        "launcher_pid": os.getpid(),
-        "status_folder": str(status),
     }
 
 

@@ -1,0 +1,219 @@
+"""`profile_context` and `@profile_function()`: the short ways to name a block."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from random import Random
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+from stepscope.config import Settings
+from stepscope.errors import NoResultsError, UsageError
+from stepscope.model.finding import Finding
+from stepscope.model.metrics import PerformanceMetrics
+from stepscope.profilers.blocks import disabled_metrics
+from stepscope.profilers.config import ProfilingConfig
+from stepscope.session.blocks import BlockProfile
+from stepscope.session.now import nothing
+from stepscope.session.profile import Profile
+from stepscope.session.wishes import Wishes
+
+__all__ = ["profile_context", "profile_function"]
+
+_DEFAULTS = ProfilingConfig()
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class profile_context:  # noqa: N801 (used like a function)
+    """A block with a name: `current_metrics` while it runs, `metrics` and `bottlenecks` after it.
+
+    >>> with profile_context("sum") as profiler:
+    ...     total = sum(range(1000))
+    >>> profiler.metrics.calls
+    1
+    """
+
+    def __init__(self, name: Any, config: ProfilingConfig | None = None) -> None:
+        if not isinstance(name, str) or not name:
+            raise UsageError(f"A context is named by a text that is not empty, not {name!r}.")
+        self.name = name
+        self.config = config or _DEFAULTS
+        self._block = BlockProfile(name, self.config, gpu=True)
+        self._metrics: PerformanceMetrics | None = None
+        self.bottlenecks: list[Finding] = []
+
+    def __enter__(self) -> profile_context:
+        if self._block.is_open:
+            raise UsageError(f"The context {self.name!r} is entered already: make another one.")
+        if self.config.enabled:
+            self._block.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> Literal[False]:
+        if self._block.is_open:
+            self._metrics, self.bottlenecks = self._block.close(kind)
+        return False
+
+    @property
+    def current_metrics(self) -> PerformanceMetrics:
+        """So far, while it runs; measured anew every 50 ms at most, so asking often is cheap."""
+        return self._block.so_far() if self._block.is_open else self.metrics
+
+    @property
+    def metrics(self) -> PerformanceMetrics:
+        """Of the whole block, when it has ended."""
+        if not self.config.enabled:
+            return disabled_metrics()
+        if self._metrics is None:
+            raise NoResultsError(
+                f"The context {self.name!r} has not ended yet: see current_metrics."
+            )
+        return self._metrics
+
+
+class _Functions:
+    """The operations behind decorated functions: one profiler for each configuration."""
+
+    def __init__(self, config: ProfilingConfig) -> None:
+        self._config = config
+        self._profile: Profile | None = None
+
+    @property
+    def profile(self) -> Profile:
+        """Made with the first call: decorating is free."""
+        if self._profile is None:
+            interval_s = Settings(level=self._config.level).system_interval_s
+            self._profile = Profile(Wishes(interval_s=interval_s, keep=self._config.max_samples))
+        return self._profile
+
+
+_shared = _Functions(_DEFAULTS)
+
+
+def profile_function(
+    config: ProfilingConfig | None = None, *, name: str | None = None
+) -> Callable[[_F], _F]:
+    """Measures every call of a function; `function.get_metrics()` tells what they took.
+
+    Functions, methods and coroutines: one run is one call, a coroutine's from its start to its end,
+    waiting included. Generators: only what runs inside them counts, so that each resumption is a
+    run. `sampling_rate` of the configuration: how many of the calls are measured.
+    """
+    if config is not None and not isinstance(config, ProfilingConfig):
+        raise UsageError("Use it with brackets: @profile_function() or @profile_function(config).")
+    chosen = config or _DEFAULTS
+    functions = _shared if config is None else _Functions(chosen)
+
+    def decorate(function: Any) -> Any:
+        if isinstance(function, classmethod | staticmethod):
+            return type(function)(decorate(function.__func__))
+        if not callable(function) or isinstance(function, type):
+            raise UsageError(f"@profile_function() goes on a function, not on {function!r}.")
+        if not chosen.enabled:
+            return function
+        label = name or str(getattr(function, "__qualname__", repr(function)))
+        calls = _Calls(functions, label, chosen.sampling_rate)
+        wrapped = _wrap(function, calls)
+        wrapped.get_metrics = calls.metrics
+        return wrapped
+
+    return decorate
+
+
+class _Calls:
+    """Gives each call its run, or nothing where the call is left out."""
+
+    def __init__(self, functions: _Functions, name: str, sampling_rate: float) -> None:
+        self._functions, self._name, self._rate = functions, name, sampling_rate
+        self._random = Random().random  # the program's own numbers stay as they are
+        self._make: Callable[[], AbstractContextManager[Any]] | None = None
+
+    def run(self) -> AbstractContextManager[Any]:
+        if self._rate < 1.0 and self._random() >= self._rate:
+            return nothing  # type: ignore[no-any-return]
+        if self._make is None:
+            self._make = self._functions.profile.maker(self._name)
+        return self._make()
+
+    def metrics(self) -> PerformanceMetrics:
+        """Of all calls that were measured. NoResultsError: none was."""
+        if self._make is None:
+            raise NoResultsError(f"{self._name} was not called yet: there are no metrics of it.")
+        return self._functions.profile.metrics(self._name)
+
+
+def _wrap(function: Any, calls: _Calls) -> Any:
+    if inspect.isasyncgenfunction(function):
+        return _wrap_async_generator(function, calls)
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def coroutine(*args: Any, **kwargs: Any) -> Any:
+            with calls.run():
+                return await function(*args, **kwargs)
+
+        return coroutine
+    if inspect.isgeneratorfunction(function):
+        return _wrap_generator(function, calls)
+    run = calls.run
+
+    @functools.wraps(function)
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        with run():
+            return function(*args, **kwargs)
+
+    return plain
+
+
+def _wrap_generator(function: Any, calls: _Calls) -> Any:
+    @functools.wraps(function)
+    def generator(*args: Any, **kwargs: Any) -> Any:
+        inner = function(*args, **kwargs)
+        resume, given = inner.send, None
+        while True:
+            with calls.run():
+                try:
+                    item = resume(given)
+                except StopIteration as end:
+                    return end.value
+            try:
+                given = yield item
+                resume = inner.send
+            except GeneratorExit:
+                inner.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - it belongs to the inner one
+                resume, given = inner.throw, error
+
+    return generator
+
+
+def _wrap_async_generator(function: Any, calls: _Calls) -> Any:
+    @functools.wraps(function)
+    async def generator(*args: Any, **kwargs: Any) -> Any:
+        inner = function(*args, **kwargs)
+        resume, given = inner.asend, None
+        while True:
+            with calls.run():
+                try:
+                    item = await resume(given)
+                except StopAsyncIteration:
+                    return
+            try:
+                given = yield item
+                resume = inner.asend
+            except GeneratorExit:
+                await inner.aclose()
+                raise
+            except BaseException as error:  # noqa: BLE001 - it belongs to the inner one
+                resume, given = inner.athrow, error
+
+    return generator

@@ -1,0 +1,153 @@
+"""The engine behind one profiler: its operations, and their metrics read from the trace."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stepscope.analyze.measure import Asked, measure
+from stepscope.analyze.operations import OperationUse
+from stepscope.errors import NoResultsError, StepscopeError, UsageError
+from stepscope.model.metrics import PerformanceMetrics
+from stepscope.session.block import Block
+from stepscope.session.extras import Energy, Extra, FastMemory, Flops, FullRun, GpuPeaks
+from stepscope.session.inside import inside
+from stepscope.session.wishes import Wishes
+
+__all__ = ["Profile"]
+
+MOST_OPERATIONS = 10_000  # names of one profiler; what comes later is counted together
+OTHERS = "(other operations)"
+_FAST_SHARE, _FASTEST_S = 20, 0.005  # leaks: memory is sampled that much more often
+_numbers = itertools.count(1)
+
+Run = AbstractContextManager[Any]
+
+
+class Profile:
+    """`maker` gives what makes runs of an operation; `metrics` what all of them took."""
+
+    def __init__(self, wishes: Wishes) -> None:
+        self._wishes = wishes
+        self._number = next(_numbers)
+        self._session = inside()
+        self._flops = Flops(self._session) if wishes.flops else None
+        self._extras = self._make_extras()
+        self._lock = threading.Lock()
+        self._makers: dict[str, Callable[[], Run]] = {}
+        self._operations: dict[str, Any] = {}
+
+    def _make_extras(self) -> tuple[Extra, ...]:
+        wishes, session = self._wishes, self._session
+        extras: list[Extra] = []
+        if wishes.leaks:
+            interval_s = max(_FASTEST_S, wishes.interval_s / _FAST_SHARE)
+            extras.append(FastMemory(session, interval_s))
+        if wishes.gpu and (cuda := GpuPeaks.cuda()) is not None:
+            extras.append(GpuPeaks(session, cuda))
+        if wishes.energy:
+            extras.append(Energy(session))
+        if self._flops is not None:
+            extras.append(self._flops)
+        return tuple(extras)
+
+    def identity(self, name: str) -> str:
+        return f"{self._number}/{name}"
+
+    def maker(self, name: Any) -> Callable[[], Run]:
+        """What makes runs of that operation; the same one every time."""
+        if not isinstance(name, str) or not name:
+            raise UsageError(f"An operation is named by a text that is not empty, not {name!r}.")
+        with self._lock:
+            if name not in self._makers and len(self._makers) >= MOST_OPERATIONS:
+                name = OTHERS
+            if name not in self._makers:
+                self._makers[name] = self._make(name)
+            return self._makers[name]
+
+    def _make(self, name: str) -> Callable[[], Run]:
+        identity, wishes = self.identity(name), self._wishes
+        operation = self._session.operation(identity, wishes.keep, wishes.interval_s)
+        self._operations[name] = operation
+        if not self._extras:
+            return operation.run
+        return partial(_full_run, self._session, identity, operation.run, self._extras)
+
+    def block(self, name: str) -> Block:
+        """A run that is looked at by itself."""
+        run = self.maker(name)()
+        return Block(self._session, self.identity(name), self._operations[name], run)
+
+    # ---- results ----
+
+    def names(self) -> list[str]:
+        """Operations that ran, or run, in the order in which they first began."""
+        began = {name: one.totals()["first_start_ns"] for name, one in self._operations.items()}
+        return sorted((name for name in began if began[name]), key=began.__getitem__)
+
+    def last(self) -> str:
+        """The operation that ended last; of those that run where none has ended."""
+        if not self.names():
+            raise NoResultsError(
+                "Nothing was profiled yet: run something within `with profiler.profile(name):`."
+            )
+        ended = {name: self._operations[name].totals()["last_end_ns"] for name in self.names()}
+        return max(ended, key=ended.__getitem__)
+
+    def metrics(self, name: str) -> PerformanceMetrics:
+        """NoResultsError: nothing was profiled under that name."""
+        if name not in self.names():
+            known = ", ".join(map(repr, self.names()[:20])) or "nothing yet"
+            raise NoResultsError(f"There are no metrics of {name!r}. Profiled: {known}.")
+        use = self._session.use(self.identity(name))
+        if use is None or not use.calls:  # it runs for the first time
+            began_ns = self._operations[name].totals()["first_start_ns"]
+            use = self._session.use_sampled(self.identity(name), began_ns)
+        return self.measured(use)
+
+    def measured(self, use: OperationUse) -> PerformanceMetrics:
+        """The metrics of what was used."""
+        wishes = self._wishes
+        asked = Asked(
+            gpu=wishes.gpu,
+            leaks=wishes.leaks,
+            flops=wishes.flops,
+            flops_reason="" if self._flops is None else self._flops.reason(use.identity),
+            peak_flops_per_s=_peak_flops_per_s() if use.flops else None,
+            can_reset_peak=self._session.can_reset_peak,
+            interval_s=wishes.interval_s,
+        )
+        return measure(use, asked)
+
+    def walls_s(self) -> dict[str, float]:
+        """Operation → how long it took, all runs together."""
+        return {name: self._operations[name].totals()["wall_ns"] / 1e9 for name in self.names()}
+
+    def save(self, output: Path | None, name: str) -> Path:
+        """Everything that this process recorded, as a run folder."""
+        from stepscope.session.keep import save_run  # brings pyarrow
+
+        return save_run(self._session, output, name)
+
+    def has_results(self) -> bool:
+        """Whether any run has ended, with or without an exception."""
+        return any(one.totals()["calls"] for one in self._operations.values())
+
+
+def _full_run(session: Any, identity: str, make: Callable[[], Run], extras: Any) -> FullRun:
+    return FullRun(session, identity, make(), extras)
+
+
+def _peak_flops_per_s() -> float | None:
+    """Of this machine; None: it cannot be measured here."""
+    from stepscope.collect.peak_flops import measure_peak_flops
+
+    try:
+        return measure_peak_flops().flops_per_s
+    except StepscopeError:
+        return None
