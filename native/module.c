@@ -276,11 +276,22 @@ static PyObject *after_fork_function(PyObject *module, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(discard_doc, "discard()\n--\n\n"
-                          "Forget what this thread recorded, counts included; before the writer is open.");
-static PyObject *discard_function(PyObject *module, PyObject *unused) {
+PyDoc_STRVAR(position_doc, "position()\n--\n\nWhat this thread has recorded so far, for `discard`.");
+static PyObject *position_function(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
-    log_discard();
+    LogPosition at = log_position();
+    return Py_BuildValue("(KKKK)", (unsigned long long)at.head, (unsigned long long)at.dropped,
+                         (unsigned long long)at.calls, (unsigned long long)at.probes);
+}
+
+PyDoc_STRVAR(discard_doc, "discard(position=(0, 0, 0, 0))\n--\n\n"
+                          "Forget what this thread recorded since then, counts included, except\n"
+                          "what a writer took meanwhile.");
+static PyObject *discard_function(PyObject *module, PyObject *args) {
+    (void)module;
+    unsigned long long head = 0, dropped = 0, calls = 0, probes = 0;
+    if (!PyArg_ParseTuple(args, "|(KKKK):discard", &head, &dropped, &calls, &probes)) return NULL;
+    log_discard((LogPosition){head, dropped, calls, probes});
     Py_RETURN_NONE;
 }
 
@@ -449,7 +460,8 @@ static PyMethodDef functions[] = {
     {"resume", resume_function, METH_NOARGS, resume_doc},
     {"counters", counters_function, METH_NOARGS, counters_doc},
     {"after_fork", after_fork_function, METH_NOARGS, after_fork_doc},
-    {"discard", discard_function, METH_NOARGS, discard_doc},
+    {"position", position_function, METH_NOARGS, position_doc},
+    {"discard", discard_function, METH_VARARGS, discard_doc},
     {"gc_callback", gc_callback_function, METH_O, gc_callback_doc},
     {"watch_memory", watch_memory_function, METH_VARARGS, watch_memory_doc},
     {"cpu_now", cpu_now_function, METH_NOARGS, cpu_now_doc},

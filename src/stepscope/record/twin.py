@@ -351,11 +351,18 @@ class TwinCore:
             counters["last_errno"] = self._writer.last_errno
         return counters
 
-    def discard(self) -> None:
+    def position(self) -> tuple[int, int, int, int]:
         log = self._local.log
-        log.rows.clear()
-        log.open.clear()
-        log.recorded = log.dropped = log.calls = log.probes = 0
+        return log.recorded, log.dropped, log.calls, log.probes
+
+    def discard(self, position: tuple[int, int, int, int] = (0, 0, 0, 0)) -> None:
+        log = self._local.log
+        if not any(position):
+            log.open.clear()
+        while log.rows and log.recorded > position[0]:
+            log.rows.pop()
+            log.recorded -= 1
+        _, log.dropped, log.calls, log.probes = position
 
     def after_fork(self) -> None:
         """Only the forking thread lives on; what it had recorded is the parent's to write."""

@@ -15,6 +15,7 @@ from stepscope.analyze.operations import OperationUse
 from stepscope.errors import NoResultsError, StepscopeError, UsageError
 from stepscope.model.metrics import PerformanceMetrics
 from stepscope.session.block import Block
+from stepscope.session.energy import EnergyMeter
 from stepscope.session.extras import Energy, Extra, FastMemory, Flops, FullRun, GpuPeaks
 from stepscope.session.inside import inside
 from stepscope.session.wishes import Wishes
@@ -37,6 +38,7 @@ class Profile:
         self._number = next(_numbers)
         self._session = inside()
         self._flops = Flops(self._session) if wishes.flops else None
+        self._energy = EnergyMeter(self._session, wishes) if wishes.energy else None
         self._extras = self._make_extras()
         self._lock = threading.Lock()
         self._makers: dict[str, Callable[[], Run]] = {}
@@ -122,7 +124,8 @@ class Profile:
             can_reset_peak=self._session.can_reset_peak,
             interval_s=wishes.interval_s,
         )
-        return measure(use, asked)
+        metrics = measure(use, asked)
+        return metrics if self._energy is None else self._energy.added_to(metrics, use)
 
     def walls_s(self) -> dict[str, float]:
         """Operation → how long it took, all runs together."""
