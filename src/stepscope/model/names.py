@@ -41,7 +41,9 @@ OPERATION_SYSTEM_NS: Final = "operation.system_ns"
 OPERATION_FLOPS: Final = "operation.flops"
 
 # Stacks.
-STACK: Final = "stack"  # sample; arg: number of the stack; value: ns it stands for; track: its thread
+STACK: Final = (
+    "stack"  # sample; arg: number of the stack; value: ns it stands for; track: its thread
+)
 STACK_FRAME: Final = "stack.frame"  # mark; arg: number; text: "caller\tline\tfunction\tfile"
 
 # Samples about stepscope itself. Cumulative since the process began, unless said otherwise.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-__all__ = ["Core", "Ledger", "StackTable"]
+__all__ = ["Core", "Ledger", "Node", "StackSampler", "StackTable"]
+
+# (number, number of its caller, file, function, line). Caller 0: outermost. A code object that was
+# freed before anybody could look has no file, the function "?" and line 0.
+Node: TypeAlias = tuple[int, int, str, str, int]
 
 
 class Ledger(Protocol):
@@ -45,12 +49,46 @@ class StackTable(Protocol):
         """[(file, function, line)], innermost first."""
 
 
+class StackSampler(Protocol):
+    """Looks at the Python threads of this process at irregular intervals, from a thread of its own.
+
+    Each look at a thread is a sample event: arg is the number of its stack, value the ns since that
+    thread was looked at before (what the sample stands for), track the thread.
+    """
+
+    def start(
+        self,
+        interval_ns: int,
+        threads: Sequence[int] = (),
+        skip: Sequence[int] = (),
+        notify: Callable[[], object] | None = None,
+        /,
+    ) -> None:
+        """Sample every 0.5 to 1.5 intervals. One sampler a process: RuntimeError if one runs.
+
+        `threads`: only these, by the kernel's ids; none given: all. `skip`: never these.
+        `notify`: called now and then, soon after new stacks were seen, in a thread of Python's
+        choosing and with the GIL: the moment to `resolve`.
+        """
+
+    def stop(self) -> None:
+        """End the thread; harmless when none runs. Python's own end does it too."""
+
+    def resolve(self) -> list[Node]:
+        """What the numbers that are new since the last call mean, callers before their callees."""
+
+    def counters(self) -> dict[str, int]:
+        """taken, torn (thrown away), truncated (outer or inner frames missing), nodes, lost_nodes
+        (freed before they could be told), notify_failed (it raised) and cpu_ns of its thread."""
+
+
 class Core(Protocol):
     """The calls of docs/architecture.md, "The recorder"."""
 
     name: str
     Ledger: Callable[[], Ledger]
     StackTable: Callable[[], StackTable]
+    StackSampler: Callable[[int], StackSampler]
 
     def now_ns(self) -> int: ...
     def intern(self, text: str, /) -> int: ...
@@ -70,7 +108,7 @@ class Core(Protocol):
         track: int = 0,
         /,
     ) -> None: ...
-    def sample(self, name: int, value: float, arg: int = 0, /) -> None: ...
+    def sample(self, name: int, value: float, arg: int = 0, track: int = 0, /) -> None: ...
     def mark(self, name: int, arg: int = 0, text: int = 0, /) -> None: ...
     def set_step(self, number: int, /) -> None: ...
     def gc_callback(self, name: int, /) -> Callable[[str, dict[str, int]], None]: ...
