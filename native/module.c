@@ -421,7 +421,8 @@ PyMODINIT_FUNC PyInit__native(void) {
             return NULL;
         }
     }
-    if (!name_ids || PyModule_AddStringConstant(module, "name", "native") < 0) {
+    if (!name_ids || add_stack_sampler(module) < 0 ||
+        PyModule_AddStringConstant(module, "name", "native") < 0) {
         Py_DECREF(module);
         return NULL;
     }

@@ -7,4 +7,7 @@
 
 extern PyTypeObject SpanType, LedgerType, StackTableType;
 
+/* Adds StackSampler where the frames of this Python are known; 0, or -1 with an error set. */
+int add_stack_sampler(PyObject *module);
+
 #endif

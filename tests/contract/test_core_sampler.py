@@ -43,7 +43,7 @@ class Known:
 def sampling(core: Any, **options: Any) -> Iterator[Any]:
     sampler = core.StackSampler(core.intern("stack"))
     threads, skip = options.get("threads", ()), options.get("skip", ())
-    sampler.start(options.get("interval_ns", MS), threads, skip, options.get("notify"))
+    sampler.start(options.get("interval_ns", MS), threads, skip)
     try:
         yield sampler
     finally:
@@ -231,30 +231,41 @@ def test_it_stops_and_starts_again_and_a_second_one_keeps_its_numbers_apart(core
     assert core.drain() == b""
 
 
-def test_it_says_when_there_is_something_to_resolve(core: Any) -> None:
-    known, threads = Known(), []
+def test_a_thread_that_waits_is_told_of_new_stacks_and_is_not_sampled(core: Any) -> None:
+    known = Known()
+    waits: list[int] = []
 
     def resolve() -> None:
-        threads.append(threading.current_thread())
-        known.learn(sampler)
+        while sampler.wait():
+            known.learn(sampler)
+            waits.append(threading.get_native_id())
 
-    with sampling(core, notify=resolve) as sampler:
+    with sampling(core) as sampler:
+        thread, track = in_thread(resolve)
         spin(0.3)
-        assert known.nodes
+        assert waits == [track] * len(waits) != []
+    thread.join()
+    assert sampler.wait() is False
     known.learn(sampler)
-    assert all(row["arg"] in known.nodes for row in samples(core))
+    rows = samples(core)
+    assert all(row["arg"] in known.nodes for row in rows)
+    late = rows[len(rows) // 2 :]  # it may be seen once on its way to the first wait
+    assert {row["track"] for row in late} == {threading.get_native_id()}
 
 
-def test_a_notify_that_fails_does_not_end_it_and_is_counted(core: Any) -> None:
-    def fail() -> None:
-        raise ValueError("no")
+def test_nothing_new_wakes_nobody(core: Any) -> None:
+    woken: list[int] = []
 
-    with sampling(core, notify=fail) as sampler:
-        spin(0.2)
-        failed, taken = sampler.counters()["notify_failed"], sampler.counters()["taken"]
-        spin(0.05)
-    assert failed > 0
-    assert sampler.counters()["taken"] > taken + 5
+    def resolve() -> None:
+        while sampler.wait():
+            sampler.resolve()
+            woken.append(core.now_ns())
+
+    with sampling(core, threads=[threading.get_native_id()]) as sampler:
+        thread, _ = in_thread(resolve)
+        time.sleep(0.6)  # one stack all the time
+    thread.join()
+    assert 1 <= len(woken) <= 3
 
 
 def test_counters_tell_what_was_taken_and_what_it_cost(core: Any) -> None:
@@ -350,7 +361,11 @@ else:
     from stepscope.record.twin import TwinCore
     core = TwinCore()
 sampler = core.StackSampler(core.intern("stack"))
-sampler.start(50_000, (), (), lambda: sampler.resolve())
+sampler.start(50_000)
+def resolve():
+    while sampler.wait():
+        sampler.resolve()
+threading.Thread(target=resolve, daemon=True).start()
 threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 exec("def f(): time.sleep(0.1)"); f()
 """

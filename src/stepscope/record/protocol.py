@@ -61,25 +61,29 @@ class StackSampler(Protocol):
         interval_ns: int,
         threads: Sequence[int] = (),
         skip: Sequence[int] = (),
-        notify: Callable[[], object] | None = None,
         /,
     ) -> None:
         """Sample every 0.5 to 1.5 intervals. One sampler a process: RuntimeError if one runs.
 
         `threads`: only these, by the kernel's ids; none given: all. `skip`: never these.
-        `notify`: called now and then, soon after new stacks were seen, in a thread of Python's
-        choosing and with the GIL: the moment to `resolve`.
         """
 
     def stop(self) -> None:
         """End the thread; harmless when none runs. Python's own end does it too."""
+
+    def wait(self) -> bool:
+        """Until there is something new to resolve, at most every 50 ms; False: it was stopped.
+
+        A code object that ends before somebody resolves is lost, so one thread should wait. That
+        thread is not sampled.
+        """
 
     def resolve(self) -> list[Node]:
         """What the numbers that are new since the last call mean, callers before their callees."""
 
     def counters(self) -> dict[str, int]:
         """taken, torn (thrown away), truncated (outer or inner frames missing), nodes, lost_nodes
-        (freed before they could be told), notify_failed (it raised) and cpu_ns of its thread."""
+        (freed before they could be told) and cpu_ns of its thread."""
 
 
 class Core(Protocol):

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["TwinStackSampler"]
 
 MAX_DEPTH = 1024
-MAX_NODES = 65_536
-NOTIFY_NS = 50_000_000
+MAX_NODES = 131_072
+NEWS_NS = 50_000_000
 COUNTERS = (
-    "taken", "torn", "truncated", "nodes", "lost_nodes", "notify_failed", "cpu_ns",
+    "taken", "torn", "truncated", "nodes", "lost_nodes", "cpu_ns",
 )  # fmt: skip
 
 _numbers = itertools.count(1)  # of the process: a second sampler must not reuse the first's
@@ -46,7 +46,6 @@ class _Plan(NamedTuple):
     interval_ns: int
     threads: frozenset[int]
     skip: frozenset[int]
-    notify: Callable[[], object] | None
 
 
 class TwinStackSampler:
@@ -56,9 +55,10 @@ class TwinStackSampler:
         self._core, self._name = core, name
         self._thread: threading.Thread | None = None
         self._pid = 0
-        self._stop = threading.Event()
+        self._stop, self._news = threading.Event(), threading.Event()
+        self._waits_track = 0
         self._seen_ns: dict[int, int] = {}
-        self._notified_ns = 0
+        self._news_ns = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -72,7 +72,6 @@ class TwinStackSampler:
         interval_ns: int,
         threads: Sequence[int] = (),
         skip: Sequence[int] = (),
-        notify: Callable[[], object] | None = None,
     ) -> None:
         if interval_ns <= 0:
             raise ValueError("the interval must be positive")
@@ -80,9 +79,12 @@ class TwinStackSampler:
             raise RuntimeError("another StackSampler is running in this process")
         if self._pid not in (0, os.getpid()):
             self._forget()  # what the parent was told, the child's reader was not
-        self._stop = threading.Event()  # a new one: after a fork the old one may be locked
+        self._stop, self._news = (
+            threading.Event(),
+            threading.Event(),
+        )  # a fork may leave them locked
         self._pid = os.getpid()
-        plan = _Plan(interval_ns, frozenset(threads), frozenset(skip), notify)
+        plan = _Plan(interval_ns, frozenset(threads), frozenset(skip))
         self._thread = threading.Thread(
             target=self._run, args=(plan, self._stop), name="stepscope-stacks", daemon=True
         )
@@ -97,8 +99,17 @@ class TwinStackSampler:
         if thread is None or self._pid != os.getpid():
             return
         self._stop.set()
-        if thread is not threading.current_thread():  # `notify` may stop us
-            thread.join()
+        self._news.set()
+        thread.join()
+
+    def wait(self) -> bool:
+        if not self._is_running():
+            return False
+        self._waits_track = threading.get_native_id()
+        stop, news = self._stop, self._news
+        news.wait()
+        news.clear()
+        return not stop.is_set()
 
     def resolve(self) -> list[Node]:
         told: list[Node] = []
@@ -118,23 +129,17 @@ class TwinStackSampler:
         self._seen_ns = {}
         while not stop.wait(plan.interval_ns * random.uniform(0.5, 1.5) / 1e9):
             began_ns = self._look(plan, began_ns)
-            if plan.notify and self._untold and began_ns - self._notified_ns >= NOTIFY_NS:
-                self._notified_ns = began_ns
-                self._call(plan.notify)
+            if self._untold and began_ns - self._news_ns >= NEWS_NS:
+                self._news_ns = began_ns
+                self._news.set()
             self._counters["cpu_ns"] = before_ns + time.thread_time_ns()
-
-    def _call(self, notify: Callable[[], object]) -> None:
-        try:
-            notify()
-        except Exception:  # noqa: BLE001 - counted; the sampling goes on
-            self._counters["notify_failed"] += 1
 
     def _look(self, plan: _Plan, before_ns: int) -> int:
         """One look at every thread; the time of it. A thread is first seen for the time since the
         look before."""
         now_ns = self._core.now_ns()
         seen_ns, self._seen_ns = self._seen_ns, {}
-        for track, frame in _frames(plan):
+        for track, frame in _frames(plan, self._waits_track):
             number = self._number(_sites(frame))
             value = float(now_ns - seen_ns.get(track, before_ns))
             self._core.sample(self._name, value, number, track)
@@ -161,7 +166,7 @@ class TwinStackSampler:
         return caller
 
 
-def _frames(plan: _Plan) -> Iterable[tuple[int, FrameType]]:
+def _frames(plan: _Plan, waits_track: int) -> Iterable[tuple[int, FrameType]]:
     """(kernel's id, innermost frame) of the threads that are to be looked at."""
     tracks = {thread.ident: thread.native_id for thread in threading.enumerate()}
     if sys.platform == "linux":  # Python 3.11 forgets that a fork gave it another
@@ -169,7 +174,7 @@ def _frames(plan: _Plan) -> Iterable[tuple[int, FrameType]]:
     own = threading.get_native_id()
     for ident, frame in sys._current_frames().items():
         track: Any = tracks.get(ident)  # None: a foreign thread, of which only C knows the id
-        if track is None or track == own or track in plan.skip:
+        if track is None or track in (own, waits_track) or track in plan.skip:
             continue
         if not plan.threads or track in plan.threads:
             yield track, frame
