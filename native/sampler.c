@@ -177,7 +177,8 @@ static bool sleep_until(Sampler *sampler, int64_t when_ns) {
 static void *sampler_main(void *given) {
     Sampler *sampler = given;
     prctl(PR_SET_NAME, "stepscope-stack");
-    prctl(PR_SET_TIMERSLACK, 1000ul); /* the usual 50 µs would shift short intervals */
+    /* The usual 50 µs would shift short intervals. */
+    prctl(PR_SET_TIMERSLACK, (unsigned long)(sampler->plan.interval_ns / 100 + 1));
     uint64_t before_ns = atomic_load(&sampler->cpu_ns);
     while (sleep_until(sampler, now_ns() + next_gap_ns(sampler))) {
         look_at_all(sampler);
