@@ -44,7 +44,7 @@ typedef struct {
     _Atomic uint32_t waits_track; /* the thread that waits for news: not looked at */
     pid_t pid; /* that the thread runs in: none survives a fork */
     Nodes nodes;
-    _Atomic uint64_t taken, torn, truncated, cpu_ns;
+    _Atomic uint64_t taken, torn, late, truncated, cpu_ns;
     _Atomic uint32_t told; /* nodes, as far as the thread knows */
     uint64_t round, random;
     int64_t round_ns, news_ns;

@@ -179,8 +179,9 @@ static PyObject *counters_method(PyObject *object, PyObject *unused) {
     StackSampler *self = (StackSampler *)object;
     Sampler *sampler = self->sampler;
     return Py_BuildValue(
-        "{s:K,s:K,s:K,s:K,s:K,s:K}", "taken", (unsigned long long)atomic_load(&sampler->taken),
-        "torn", (unsigned long long)atomic_load(&sampler->torn), "truncated",
+        "{s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "taken", (unsigned long long)atomic_load(&sampler->taken),
+        "torn", (unsigned long long)atomic_load(&sampler->torn), "late",
+        (unsigned long long)atomic_load(&sampler->late), "truncated",
         (unsigned long long)atomic_load(&sampler->truncated), "nodes",
         (unsigned long long)atomic_load(&sampler->nodes.count), "lost_nodes",
         (unsigned long long)self->lost_nodes, "cpu_ns",

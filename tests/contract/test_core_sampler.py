@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -284,6 +285,21 @@ def test_counters_tell_what_was_taken_and_what_it_cost(core: Any) -> None:
 def test_an_interval_is_positive(core: Any, interval_ns: int) -> None:
     with pytest.raises(ValueError, match="interval"):
         core.StackSampler(1).start(interval_ns)
+
+
+def test_looks_that_come_late_are_counted(core: Any) -> None:
+    pid = os.fork()  # a child that is stopped for a while: whatever it wanted to do comes late
+    if pid == 0:
+        core.after_fork()
+        with sampling(core, interval_ns=5 * MS) as sampler:
+            spin(0.6)
+        os._exit(0 if sampler.counters()["late"] >= 1 else 1)
+    time.sleep(0.2)
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.2)
+    os.kill(pid, signal.SIGCONT)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def test_a_full_ring_drops_samples_and_counts_them(core: Any) -> None:

@@ -82,8 +82,9 @@ class StackSampler(Protocol):
         """What the numbers that are new since the last call mean, callers before their callees."""
 
     def counters(self) -> dict[str, int]:
-        """taken, torn (thrown away), truncated (outer or inner frames missing), nodes, lost_nodes
-        (freed before they could be told) and cpu_ns of its thread."""
+        """taken, torn (thrown away), late (looks that had to wait more than an interval for a CPU
+        or the GIL: they favour what lets go of it), truncated (outer or inner frames missing),
+        nodes, lost_nodes (freed before they could be told) and cpu_ns of its thread."""
 
 
 class Core(Protocol):

@@ -28,7 +28,7 @@ MAX_DEPTH = 1024
 MAX_NODES = 131_072
 NEWS_NS = 50_000_000
 COUNTERS = (
-    "taken", "torn", "truncated", "nodes", "lost_nodes", "cpu_ns",
+    "taken", "torn", "late", "truncated", "nodes", "lost_nodes", "cpu_ns",
 )  # fmt: skip
 
 _numbers = itertools.count(1)  # of the process: a second sampler must not reuse the first's
@@ -127,8 +127,11 @@ class TwinStackSampler:
     def _run(self, plan: _Plan, stop: threading.Event) -> None:
         began_ns, before_ns = self._core.now_ns(), self._counters["cpu_ns"]
         self._seen_ns = {}
-        while not stop.wait(plan.interval_ns * random.uniform(0.5, 1.5) / 1e9):
+        gap_ns = plan.interval_ns * random.uniform(0.5, 1.5)
+        while not stop.wait(gap_ns / 1e9):
+            self._counters["late"] += self._core.now_ns() - began_ns - gap_ns > plan.interval_ns
             began_ns = self._look(plan, began_ns)
+            gap_ns = plan.interval_ns * random.uniform(0.5, 1.5)
             if self._untold and began_ns - self._news_ns >= NEWS_NS:
                 self._news_ns = began_ns
                 self._news.set()
