@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 enum {
-    MAX_NODES = 1 << 17,
-    MAX_CODES = 1 << 15,
+    MAX_NODES = 1 << 15, /* each becomes a name, and every file begins with all names */
+    MAX_CODES = 1 << 14,
 };
 
 typedef enum { CODE_NEW, CODE_HELD, CODE_GONE } CodeState;

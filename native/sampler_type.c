@@ -17,6 +17,7 @@ typedef struct {
     PyObject_HEAD
     uint32_t name;
     uint64_t lost_nodes;
+    bool is_stopping; /* by some thread, without the GIL */
     Sampler *sampler;
 } StackSampler;
 
@@ -24,14 +25,19 @@ static StackSampler *active; /* that runs, or is being stopped; a reference; nee
 
 /* ---- start and stop ---- */
 
+static void let_go(StackSampler *self) {
+    self->is_stopping = false;
+    active = NULL;
+    Py_DECREF(self);
+}
+
 static void stop(StackSampler *self) {
-    if (active != self) return;
+    if (active != self || self->is_stopping) return;
+    self->is_stopping = true;
     Py_BEGIN_ALLOW_THREADS
     sampler_stop(self->sampler);
     Py_END_ALLOW_THREADS
-    if (active != self) return; /* another thread stopped it meanwhile */
-    active = NULL;
-    Py_DECREF(self);
+    let_go(self);
 }
 
 static PyObject *stop_active(PyObject *unused, PyObject *none) {
@@ -56,14 +62,12 @@ static int stop_at_exit(void) {
     return registered ? 0 : -1;
 }
 
-/* In a forked child: the thread is gone, and may have left the table half written. */
+/* In a forked child: the thread is gone, and so is the one that was about to stop it. */
 static void forget_parent(void) {
-    if (!active || sampler_runs(active->sampler) || active->sampler->pid == getpid()) return;
-    StackSampler *self = active;
-    active = NULL;
-    Py_DECREF(self);
+    if (active && active->sampler->pid != getpid()) let_go(active);
 }
 
+/* A fork may have left the table half written, and the locks held. */
 static int renew_nodes(StackSampler *self) {
     Sampler *sampler = self->sampler;
     if (sampler->nodes.nodes && sampler->pid == getpid()) return 0;

@@ -388,3 +388,23 @@ exec("def f(): time.sleep(0.1)"); f()
     command = [sys.executable, "-c", program, which]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_native_core_that_does_not_know_the_frames_samples_with_the_twins() -> None:
+    program = """
+import threading, time
+from stepscope.record import _native
+if hasattr(_native, "StackSampler"):
+    del _native.StackSampler  # as on a Python that is newer than we are
+from stepscope.record.core import core
+assert core is _native
+sampler = core.StackSampler(core.intern("stack"))
+sampler.start(1_000_000)
+time.sleep(0.1)
+sampler.stop()
+assert 5 < sampler.counters()["taken"] == core.counters()["recorded"]
+print({function for _, _, _, function, _ in sampler.resolve()})
+"""
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "<module>" in ended.stdout, ended.stderr

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
+from stepscope.record.threads import join_fully
 
 if TYPE_CHECKING:
     from stepscope.record.protocol import Node, StackSampler
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["StackCollector"]
 
 _OWN_THREADS = "stepscope"  # how the names of our own begin
+_NAMED_BYTES = 4 << 20  # every file begins with all names, and is 8 MiB long
 
+_named_bytes = 0  # in this process: names are never forgotten
 _running: StackCollector | None = None  # the core samples once a process
 _minds_forks = False
 
@@ -43,7 +46,8 @@ class StackCollector:
         if self._recorder is not None:
             return
         try:
-            self._sampler = recorder.core.StackSampler(recorder.intern(names.STACK))
+            if self._sampler is None:  # kept: so it keeps its numbers, and they their names
+                self._sampler = recorder.core.StackSampler(recorder.intern(names.STACK))
             self._frame = recorder.intern(names.STACK_FRAME)
             self._recorder = recorder
             self._begin()
@@ -71,9 +75,17 @@ class StackCollector:
             return
         try:
             for node in sampler.resolve():
-                recorder.mark(self._frame, node[0], recorder.intern(_text(node)))
+                self._name(recorder, node)
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             recorder.failed("naming stacks", error)
+
+    def _name(self, recorder: Recorder, node: Node) -> None:
+        global _named_bytes
+        text = _text(node)
+        if _named_bytes + len(text) > _NAMED_BYTES:
+            raise MemoryError("too many stacks to name them all")
+        _named_bytes += len(text)
+        recorder.mark(self._frame, node[0], recorder.intern(text))
 
     def counters(self) -> dict[str, int]:
         """Of the sampler: see record/protocol.py."""
@@ -97,7 +109,7 @@ class StackCollector:
         if self._sampler is not None:
             self._sampler.stop()
         if resolver is not None:
-            resolver.join()
+            join_fully(resolver)
 
     def _run(self, sampler: StackSampler) -> None:
         while sampler.wait():

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from stepscope.record.threads import join_fully
 from stepscope.record.twin_ledger import line_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["TwinStackSampler"]
 
 MAX_DEPTH = 1024
-MAX_NODES = 131_072
+MAX_NODES = 32_768
 NEWS_NS = 50_000_000
 COUNTERS = (
     "taken", "torn", "late", "truncated", "nodes", "lost_nodes", "cpu_ns",
@@ -100,7 +101,7 @@ class TwinStackSampler:
             return
         self._stop.set()
         self._news.set()
-        thread.join()
+        join_fully(thread)
 
     def wait(self) -> bool:
         if not self._is_running():
