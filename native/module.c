@@ -146,15 +146,16 @@ static PyObject *complete_function(PyObject *module, PyObject *args) {
                         .name = name, .track = track, .type = EVENT_SPAN});
 }
 
-PyDoc_STRVAR(sample_doc, "sample(name, value, arg=0)\n--\n\nRecord a measurement.");
+PyDoc_STRVAR(sample_doc, "sample(name, value, arg=0, track=0)\n--\n\n"
+                         "Record a measurement; track 0: this thread.");
 static PyObject *sample_function(PyObject *module, PyObject *args) {
     (void)module;
-    unsigned int name;
+    unsigned int name, track = 0;
     double value;
     long long arg = 0;
-    if (!PyArg_ParseTuple(args, "Id|L:sample", &name, &value, &arg)) return NULL;
+    if (!PyArg_ParseTuple(args, "Id|LI:sample", &name, &value, &arg, &track)) return NULL;
     return push((Event){.time_ns = now_ns(), .arg = arg, .value = value, .name = name,
-                        .type = EVENT_SAMPLE});
+                        .track = track, .type = EVENT_SAMPLE});
 }
 
 PyDoc_STRVAR(mark_doc, "mark(name, arg=0, text=0)\n--\n\nRecord that something happened.");
@@ -499,7 +500,8 @@ PyMODINIT_FUNC PyInit__native(void) {
         return NULL;
     }
     Py_DECREF(nothing);
-    if (!name_ids || PyModule_AddStringConstant(module, "name", "native") < 0) {
+    if (!name_ids || add_stack_sampler(module) < 0 ||
+        PyModule_AddStringConstant(module, "name", "native") < 0) {
         Py_DECREF(module);
         return NULL;
     }

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from stepscope.record.frames import events_frame, names_frame
 from stepscope.record.twin_ledger import TwinLedger, TwinStackTable
 from stepscope.record.twin_operation import TwinNothing, TwinOperation, TwinWatch, cpu_now
+from stepscope.record.twin_sampler import TwinStackSampler
 from stepscope.record.twin_writer import TwinWriter
 
 __all__ = ["TwinCore"]
@@ -138,6 +139,9 @@ class TwinCore:
         row = (start_ns, end_ns - start_ns, -1, -1, read, cpu_ns, *numbers)
         self._push(log, (*row, self._step, log.track, SPAN, flags))
 
+    def StackSampler(self, name: int) -> TwinStackSampler:  # noqa: N802
+        return TwinStackSampler(self, name)
+
     def intern(self, text: str) -> int:
         with self._lock:
             return self._names.setdefault(text, len(self._names) + 1)
@@ -234,8 +238,8 @@ class TwinCore:
     ) -> None:
         self._event(SPAN, time_ns, name, duration_ns=duration_ns, arg=arg, value=value, track=track)
 
-    def sample(self, name: int, value: float, arg: int = 0) -> None:
-        self._event(SAMPLE, self.now_ns(), name, value=value, arg=arg)
+    def sample(self, name: int, value: float, arg: int = 0, track: int = 0) -> None:
+        self._event(SAMPLE, self.now_ns(), name, value=value, arg=arg, track=track)
 
     def mark(self, name: int, arg: int = 0, text: int = 0) -> None:
         self._event(MARK, self.now_ns(), name, arg=arg, text=text)
