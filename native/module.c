@@ -417,6 +417,13 @@ static PyObject *nothing_exit(PyObject *self, PyObject *const *args, Py_ssize_t 
     Py_RETURN_FALSE;
 }
 
+static PyObject *nothing_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    (void)args, (void)keywords;
+    NothingObject *nothing = (NothingObject *)type->tp_alloc(type, 0);
+    if (nothing) nothing->call = nothing_call;
+    return (PyObject *)nothing;
+}
+
 static PyMethodDef nothing_methods[] = {
     {"__enter__", nothing_self, METH_NOARGS, NULL},
     {"__exit__", (PyCFunction)(void (*)(void))nothing_exit, METH_FASTCALL, NULL},
@@ -430,15 +437,10 @@ static PyTypeObject NothingType = {
     .tp_basicsize = sizeof(NothingObject),
     .tp_vectorcall_offset = offsetof(NothingObject, call),
     .tp_call = PyVectorcall_Call,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_new = nothing_new,
     .tp_methods = nothing_methods,
 };
-
-static PyObject *make_nothing(void) {
-    NothingObject *nothing = PyObject_New(NothingObject, &NothingType);
-    if (nothing) nothing->call = nothing_call;
-    return (PyObject *)nothing;
-}
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 
@@ -493,7 +495,7 @@ PyMODINIT_FUNC PyInit__native(void) {
             return NULL;
         }
     }
-    PyObject *nothing = make_nothing();
+    PyObject *nothing = PyObject_CallNoArgs((PyObject *)&NothingType);
     if (!nothing || PyModule_AddObjectRef(module, "nothing", nothing) < 0) {
         Py_XDECREF(nothing);
         Py_DECREF(module);

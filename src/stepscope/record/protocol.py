@@ -102,7 +102,8 @@ class Core(Protocol):
     """The calls of docs/architecture.md, "The recorder"."""
 
     name: str
-    nothing: Any  # can be called, entered and left, and does nothing
+    Nothing: type[Any]  # its objects can be called, entered and left, and do nothing
+    nothing: Any  # one of them
     Ledger: Callable[[], Ledger]
     StackTable: Callable[[], StackTable]
     Operation: Callable[[int, int, int], Operation]  # name, identity, how many runs to keep

@@ -86,6 +86,7 @@ class TwinCore:
 
     name = "python"
     StackTable = TwinStackTable
+    Nothing = TwinNothing
     nothing = TwinNothing()
     cpu_now = staticmethod(cpu_now)
 

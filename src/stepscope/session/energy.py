@@ -34,6 +34,9 @@ class EnergyMeter:
         for batch in batches:
             self._fold.update(batch)
 
+    def after_fork(self) -> None:
+        """The counters are those of the machine: they go on."""
+
     def added_to(self, metrics: PerformanceMetrics, use: OperationUse) -> PerformanceMetrics:
         """The metrics with the energy of the time in which the operation ran."""
         parts = [self._fold.get(*one, cpu_watts=self._wishes.cpu_watts) for one in use.stretches]
