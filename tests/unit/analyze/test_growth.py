@@ -56,6 +56,12 @@ def test_garbage_that_is_collected_is_no_leak() -> None:
     assert judged(made(lambda at: 3.0 * (at % 20))).leaks is False
 
 
+def test_memory_that_is_given_back_once_is_no_leak() -> None:
+    found = judged(made(lambda at: 2.0 * at - (60.0 if at > 70 else 0.0)))
+    assert found.leaks is False
+    assert "given back" in found.why
+
+
 def test_a_step_is_no_leak() -> None:
     found = judged(made(lambda at: 300.0 * (at > 50), noise=0.1))
     assert found.leaks is False
