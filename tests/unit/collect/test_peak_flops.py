@@ -43,7 +43,7 @@ def kept(cache: Path) -> PeakFlops:
 def test_a_peak_is_measured_within_a_second(cache: Path) -> None:
     began = time.perf_counter()
     measure_peak_flops(cache=cache)
-    assert time.perf_counter() - began < 1.5  # 0.6 s of products; the machine may be busy
+    assert time.perf_counter() - began < 2.5  # 0.6 s of products; the machine may be busy
 
 
 @pytest.mark.usefixtures("kept_anyway")
