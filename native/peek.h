@@ -48,7 +48,7 @@ typedef struct {
 
 /* True: what is seen of this thread is what Python says. Needs the GIL. */
 bool peek_works(void);
-/* The first thread of the interpreter, 0 when it cannot be read. */
+/* The first thread of an interpreter that is not being taken down. */
 uintptr_t peek_first(PyInterpreterState *interpreter);
 /* Next and track; with `walk` the stack too. False: there is no such thread any more. */
 bool peek_thread(Peek *peek, PeekThread *thread, PyInterpreterState *interpreter, bool walk);

@@ -15,6 +15,7 @@
 enum {
     TRIES = 3, /* throwing torn stacks away would favour code that calls little */
     NEWS_NS = 50 * 1000 * 1000,
+    HELD_NS = 50 * 1000 * 1000, /* a thread that waits is recorded this often, not at every look */
 };
 
 static void count(_Atomic uint64_t *counter) {
@@ -48,19 +49,19 @@ static uint32_t place_of(Sampler *sampler, int64_t look_ns, bool *torn) {
     return caller;
 }
 
-static void record(Sampler *sampler, Seen *seen, uint32_t place, int64_t now) {
+static void record(Sampler *sampler, Seen *seen, int64_t until_ns) {
     Event event = {
-        .time_ns = now,
+        .time_ns = until_ns,
         .cpu_start_ns = -1,
         .cpu_ns = -1,
-        .arg = sampler->nodes.base + place,
-        .value = (double)(now - seen->seen_ns),
+        .arg = sampler->nodes.base + seen->place,
+        .value = (double)(until_ns - seen->seen_ns),
         .name = sampler->plan.name,
         .step = atomic_load_explicit(&current_step, memory_order_relaxed),
-        .track = sampler->peek.track,
+        .track = seen->track,
         .type = EVENT_SAMPLE,
     };
-    seen->seen_ns = now;
+    seen->seen_ns = until_ns;
     ThreadLog *log = log_current();
     if (!log) return;
     log_push(log, &event);
@@ -79,23 +80,61 @@ static bool is_wanted(const Sampler *sampler, uint32_t track) {
     return !among(&plan->skip, track) && (!plan->only.count || among(&plan->only, track));
 }
 
+/* What was held back of a thread that did not run. */
+static void record_held(Sampler *sampler, Seen *seen) {
+    if (seen->place && seen->looked_ns > seen->seen_ns) record(sampler, seen, seen->looked_ns);
+    seen->place = 0;
+}
+
+/* CPU time of a thread of this process, by the kernel's id; -1: there is none.
+ * That is how the C library makes the clock in pthread_getcpuclockid(), which wants more than an id. */
+static int64_t cpu_of(uint32_t track) {
+    struct timespec t;
+    clockid_t clock = (clockid_t)(~track << 3 | 6);
+    if (!track || clock_gettime(clock, &t)) return -1;
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* A thread that used no CPU since the last look is where it was: nothing to read, hardly anything
+ * to record. False: it may have moved, or is gone. */
+static bool stood_still(Sampler *sampler, Seen *seen, int64_t now, int64_t cpu_ns) {
+    if (!seen->place || cpu_ns < 0 || cpu_ns != seen->cpu_ns) return false;
+    if (!peek_thread(&sampler->peek, &seen->peek, sampler->plan.interpreter, false)) return false;
+    if (sampler->peek.track != seen->track || !is_wanted(sampler, seen->track)) return false;
+    seen->looked_ns = now;
+    if (now - seen->seen_ns >= HELD_NS) record(sampler, seen, now);
+    return true;
+}
+
+/* A stack was read, or there is none. False: it was torn. */
+static bool take(Sampler *sampler, Seen *seen, int64_t now, int64_t cpu_ns) {
+    Peek *peek = &sampler->peek;
+    /* Asked every time: a thread has the id of its maker until it begins. */
+    bool left_out = !is_wanted(sampler, peek->track), had_no_walk = seen->left_out;
+    seen->track = peek->track;
+    seen->left_out = left_out;
+    if (left_out || had_no_walk || peek->depth == 0) { /* 0: runs no Python now */
+        seen->seen_ns = now;
+        return true;
+    }
+    bool torn = peek->depth < 0;
+    seen->place = torn ? 0 : place_of(sampler, now, &torn);
+    if (!seen->place) return !torn;
+    seen->looked_ns = now;
+    seen->cpu_ns = cpu_ns;
+    record(sampler, seen, now);
+    return true;
+}
+
 /* False: the thread is gone, and with it the way to the next. */
 static bool look_at(Sampler *sampler, Seen *seen) {
-    Peek *peek = &sampler->peek;
     for (int tries = 0; tries < TRIES; tries++) {
-        int64_t now = now_ns();
-        if (!peek_thread(peek, &seen->peek, sampler->plan.interpreter, !seen->left_out)) return false;
-        /* Asked every time: a thread has the id of its maker until it begins. */
-        bool left_out = !is_wanted(sampler, peek->track);
-        if (left_out || seen->left_out || peek->depth == 0) { /* 0: runs no Python now */
-            seen->left_out = left_out;
-            seen->seen_ns = now;
-            return true;
-        }
-        bool torn = peek->depth < 0;
-        uint32_t place = torn ? 0 : place_of(sampler, now, &torn);
-        if (place) record(sampler, seen, place, now);
-        if (!torn) return true;
+        int64_t now = now_ns(), cpu_ns = seen->left_out ? -1 : cpu_of(seen->track);
+        if (stood_still(sampler, seen, now, cpu_ns)) return true;
+        record_held(sampler, seen);
+        if (!peek_thread(&sampler->peek, &seen->peek, sampler->plan.interpreter, !seen->left_out))
+            return false;
+        if (take(sampler, seen, now, cpu_ns)) return true;
     }
     count(&sampler->torn);
     return true;
@@ -117,8 +156,12 @@ static Seen *seen_of(Sampler *sampler, uintptr_t state, int guess) {
 
 static void forget_ended(Sampler *sampler) {
     int kept = 0;
-    for (int i = 0; i < sampler->threads; i++)
-        if (sampler->seen[i].round == sampler->round) sampler->seen[kept++] = sampler->seen[i];
+    for (int i = 0; i < sampler->threads; i++) {
+        if (sampler->seen[i].round == sampler->round)
+            sampler->seen[kept++] = sampler->seen[i];
+        else
+            record_held(sampler, &sampler->seen[i]);
+    }
     sampler->threads = kept;
 }
 
@@ -207,6 +250,7 @@ static void *sampler_main(void *given) {
         look_at_all(sampler);
         tell(sampler);
     }
+    for (int i = 0; i < sampler->threads; i++) record_held(sampler, &sampler->seen[i]);
     atomic_store(&sampler->cpu_ns, before_ns + (uint64_t)thread_cpu_ns());
     return NULL;
 }

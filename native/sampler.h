@@ -16,9 +16,12 @@ enum {
 
 typedef struct {
     PeekThread peek;
-    int64_t seen_ns;
-    uint64_t round; /* the last one that met it */
-    bool left_out;  /* not among those that are wanted */
+    int64_t seen_ns;   /* up to here its time was recorded */
+    int64_t looked_ns; /* the last look; later than seen_ns: it did not run, and that is held back */
+    int64_t cpu_ns;    /* of it, just before the last look */
+    uint64_t round;    /* the last one that met it */
+    uint32_t track, place; /* its stack; 0: not known */
+    bool left_out;     /* not among those that are wanted */
 } Seen;
 
 typedef struct {

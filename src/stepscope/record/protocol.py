@@ -63,8 +63,9 @@ class Operation(Protocol):
 class StackSampler(Protocol):
     """Looks at the Python threads of this process at irregular intervals, from a thread of its own.
 
-    Each look at a thread is a sample event: arg is the number of its stack, value the ns since that
-    thread was looked at before (what the sample stands for), track the thread.
+    Each look at a thread is a sample event: arg is the number of its stack, value the ns since the
+    event before (what the sample stands for), track the thread. Looks at a thread that did not run
+    in between may be told as one, at most every 50 ms.
     """
 
     def start(

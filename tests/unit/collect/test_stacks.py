@@ -160,7 +160,9 @@ if pid == 0:
     collector.stop()
     os._exit(threading.active_count() - 1)
 taken = collector.counters()["taken"]
-time.sleep(0.1)
+end = time.monotonic() + 0.1
+while time.monotonic() < end:
+    pass
 print(seen, os.waitpid(pid, 0)[1], collector.counters()["taken"] > taken + 5, recorder.failures)
 """
 
