@@ -31,7 +31,7 @@ class Intervals:
             self._join()
 
     def _join(self) -> None:
-        self._gap_ns *= 2
+        self._gap_ns = max(1, self._gap_ns * 2)
         stretches = self.get()
         self._starts, self._ends = [], []
         for start_ns, end_ns in stretches:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,5 +64,5 @@ def test_every_run_lies_within_one_stretch_and_stretches_lie_apart_in_order(
     assert len(stretches) <= MOST
     for start, end in runs:
         assert any(first <= start and end <= last for first, last in stretches)
-    for (_, end), (start, _) in zip(stretches, stretches[1:], strict=False):
+    for (_, end), (start, _) in pairwise(stretches):
         assert end + gap_ns < start
