@@ -402,18 +402,13 @@ typedef struct {
     vectorcallfunc call;
 } NothingObject;
 
-static PyObject *nothing_self(PyObject *self, PyObject *unused) {
-    (void)unused;
-    return Py_NewRef(self);
-}
-
 static PyObject *nothing_call(PyObject *self, PyObject *const *args, size_t count, PyObject *names) {
     (void)args, (void)count, (void)names;
     return Py_NewRef(self);
 }
 
-static PyObject *nothing_exit(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    (void)self, (void)args, (void)count;
+static PyObject *false_call(PyObject *self, PyObject *const *args, size_t count, PyObject *names) {
+    (void)self, (void)args, (void)count, (void)names;
     Py_RETURN_FALSE;
 }
 
@@ -424,12 +419,6 @@ static PyObject *nothing_new(PyTypeObject *type, PyObject *args, PyObject *keywo
     return (PyObject *)nothing;
 }
 
-static PyMethodDef nothing_methods[] = {
-    {"__enter__", nothing_self, METH_NOARGS, NULL},
-    {"__exit__", (PyCFunction)(void (*)(void))nothing_exit, METH_FASTCALL, NULL},
-    {0},
-};
-
 static PyTypeObject NothingType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "stepscope.record._native.Nothing",
@@ -439,8 +428,26 @@ static PyTypeObject NothingType = {
     .tp_call = PyVectorcall_Call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_new = nothing_new,
-    .tp_methods = nothing_methods,
 };
+
+static PyObject *make_callable(vectorcallfunc call) {
+    NothingObject *made = PyObject_New(NothingObject, &NothingType);
+    if (made) made->call = call;
+    return (PyObject *)made;
+}
+
+/* It is its own __enter__. Neither that nor __exit__ is a method: binding one costs an allocation,
+ * and a `with` block binds both. */
+static PyObject *make_nothing(void) {
+    PyObject *nothing = make_callable(nothing_call), *leave = make_callable(false_call);
+    PyObject *names = NothingType.tp_dict;
+    bool ok = nothing && leave && PyDict_SetItemString(names, "__enter__", nothing) == 0 &&
+              PyDict_SetItemString(names, "__exit__", leave) == 0;
+    PyType_Modified(&NothingType);
+    Py_XDECREF(leave);
+    if (!ok) Py_CLEAR(nothing);
+    return nothing;
+}
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 
@@ -495,7 +502,7 @@ PyMODINIT_FUNC PyInit__native(void) {
             return NULL;
         }
     }
-    PyObject *nothing = PyObject_CallNoArgs((PyObject *)&NothingType);
+    PyObject *nothing = make_nothing();
     if (!nothing || PyModule_AddObjectRef(module, "nothing", nothing) < 0) {
         Py_XDECREF(nothing);
         Py_DECREF(module);

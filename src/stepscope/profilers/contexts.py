@@ -85,6 +85,7 @@ class _Disabled(Nothing):  # type: ignore[misc]
 
 
 _disabled = _Disabled()
+_Disabled.__enter__ = _disabled  # called, it gives itself; a function would have to be bound first
 
 
 def profile_context(name: str, config: ProfilingConfig | None = None) -> ProfileContext:
