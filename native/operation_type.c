@@ -182,7 +182,8 @@ static PyObject *run_exit(PyObject *self, PyObject *const *args, Py_ssize_t coun
     add_to_totals(operation, end_ns, wall_ns, cpu, failed);
     if (read_memory(now_ns(), &usage)) run->read |= READ_AT_END;
     call_when_due(end_ns);
-    if (is_recorded(operation->calls, operation->keep))
+    /* Without a name it only counts: what a run costs is measured with such a one. */
+    if (operation->name && is_recorded(operation->calls, operation->keep))
         push((Event){.time_ns = run->start_ns, .duration_ns = wall_ns, .arg = run->read,
                      .value = (double)(cpu.user_ns + cpu.system_ns), .name = operation->name,
                      .text = operation->identity, .type = EVENT_SPAN,

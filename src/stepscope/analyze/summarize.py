@@ -12,6 +12,7 @@ from stepscope.analyze.resources import Resources
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import bytes_text
 from stepscope.model.finding import Finding
+from stepscope.model.metrics import PerformanceMetrics
 from stepscope.model.phases import Phase
 from stepscope.model.summary import PhaseShare, RankSummary, StepsSummary, Summary
 from stepscope.stats.quantiles import median, quantiles
@@ -27,6 +28,7 @@ class Recorded(NamedTuple):
     launcher: OwnCost
     events: int = 0  # of all processes of the program
     notes: Sequence[str] = ()  # what could not be read, one sentence each
+    operations: Sequence[PerformanceMetrics] = ()
 
 
 def summarize(
@@ -48,11 +50,17 @@ def summarize(
         findings=tuple(findings) if ranks else (),
         memory=_memory(recorded.resources),
         resources=recorded.resources.to_dict(),
-        overhead=overhead(whole.wall_ns, recorded.costs, recorded.launcher),
+        overhead=overhead(
+            whole.wall_ns,
+            recorded.costs,
+            recorded.launcher,
+            sum(one.calls or 0 for one in recorded.operations),
+        ),
         coverage=coverage(
             whole, [*recorded.costs, recorded.launcher], recorded.events, recorded.notes
         ),
         ranks=tuple(_rank(loop) for loop in whole.loops),
+        operations=tuple(recorded.operations),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from stepscope.errors import FormatError
 from stepscope.model.finding import Finding, Location, Recommendation
 from stepscope.model.kinds import KINDS
+from stepscope.model.metrics import PerformanceMetrics
 
 __all__ = ["SCHEMA", "PhaseShare", "RankSummary", "StepsSummary", "Summary"]
 
@@ -65,6 +66,7 @@ class Summary:
     overhead: Mapping[str, Any] = field(default_factory=dict)
     coverage: Mapping[str, Any] = field(default_factory=dict)
     ranks: tuple[RankSummary, ...] = ()
+    operations: tuple[PerformanceMetrics, ...] = ()  # blocks that the program named itself
 
     @property
     def verdict(self) -> Finding | None:
@@ -88,6 +90,7 @@ class Summary:
             "overhead": dict(self.overhead),
             "coverage": dict(self.coverage),
             "ranks": [rank._asdict() for rank in self.ranks],
+            "operations": [one.to_dict() for one in self.operations],
         }
 
     @classmethod
@@ -107,6 +110,7 @@ class Summary:
                 overhead=dict(saved["overhead"]),
                 coverage=dict(saved["coverage"]),
                 ranks=tuple(RankSummary(**rank) for rank in saved["ranks"]),
+                operations=tuple(map(PerformanceMetrics.from_dict, saved.get("operations", []))),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise FormatError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ __all__ = ["Follower", "Inside", "current", "inside"]
 _COST_SHARE = 100  # readings at the ends of runs may take a hundredth of the time
 _LEAST_NS = 10_000_000  # between two of them
 _LINGER_SAMPLES = 4  # the sampler goes on for so long after the last run has ended
+_CALIBRATIONS = 50
 _TOTALS = {
     "calls": names.OPERATION_CALLS,
     "failed": names.OPERATION_FAILED,
@@ -63,8 +65,21 @@ class Inside:
             self.recorder.intern(names.PROCESS_RSS_BYTES),
             self.recorder.intern(names.PROCESS_PEAK_RSS_BYTES),
         )
+        self._say_run_cost()
         self._begin()
         os.register_at_fork(after_in_child=self._begin)
+
+    def _say_run_cost(self) -> None:
+        """What one run of an operation takes of the program, measured on one that does nothing."""
+        recorder = self.recorder
+        empty = recorder.core.Operation(0, 0, 1)  # without a name: nothing of it is recorded
+        best_ns = 1 << 40
+        for _ in range(_CALIBRATIONS):
+            began_ns = recorder.now_ns()
+            with empty.run():
+                pass
+            best_ns = min(best_ns, recorder.now_ns() - began_ns)
+        recorder.sample(recorder.intern(names.OWN_RUN_COST_NS), float(best_ns))
 
     def _begin(self) -> None:
         """Also in a forked child: what was measured is the parent's."""
@@ -75,6 +90,7 @@ class Inside:
         self._followers: list[Follower] = []
         self._tail = RunTail(self._program.run, self._is_ours)
         self._idle = 0
+        self._looks_ns = self._sampler_cpu_ns = 0  # what we cost
         self._collector = SystemCollector(os.getpid(), 1e9, keep_going=self._goes_on)
         self.recorder.core.call_at(self._look_at_ends, 0)
 
@@ -110,8 +126,9 @@ class Inside:
         self._idle = 0
         self._collector.start(self.recorder)
         self._collector.look(self.recorder)
-        now_ns = self.recorder.now_ns()
-        return now_ns + max(_LEAST_NS, _COST_SHARE * (now_ns - began_ns))
+        cost_ns = self.recorder.now_ns() - began_ns
+        self._looks_ns += cost_ns
+        return began_ns + cost_ns + max(_LEAST_NS, _COST_SHARE * cost_ns)
 
     def look(self) -> None:
         """Sample everything now."""
@@ -119,9 +136,11 @@ class Inside:
 
     def _goes_on(self) -> bool:
         """Asked by the sampler after each sample: is anything running, or was it just now?"""
+        before_ns = time.thread_time_ns()
         self.pull()
         running = any(one.totals()["running"] for one in list(self._operations.values()))
         self._idle = 0 if running else self._idle + 1
+        self._sampler_cpu_ns += time.thread_time_ns() - before_ns
         return self._idle < _LINGER_SAMPLES
 
     def add_source(self, source: Source) -> None:
@@ -146,6 +165,7 @@ class Inside:
         """Takes in what was recorded since the last time."""
         with self._lock:
             self._say_totals()
+            self._say_cost()
             self.recorder.flush()
             for news in self._tail.read_new():
                 if news.base == self._program.base:
@@ -162,6 +182,11 @@ class Inside:
                 text = self.recorder.intern(identity)
                 for key, number in self._ids.items():
                     self.recorder.mark(number, totals[key], text)
+
+    def _say_cost(self) -> None:
+        sample, intern = self.recorder.sample, self.recorder.intern
+        sample(intern(names.OWN_LOOKS_NS), float(self._looks_ns))
+        sample(intern(names.OWN_SAMPLER_CPU_NS), float(self._sampler_cpu_ns))
 
     def use(self, identity: str) -> OperationUse | None:
         """What an operation used, over all runs that have ended; None: none has."""
