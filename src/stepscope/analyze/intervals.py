@@ -24,7 +24,7 @@ class Intervals:
             before, behind = stretches.pop()
             start_ns, end_ns = min(before, start_ns), max(behind, end_ns)
         stretches.append((start_ns, end_ns))
-        while len(stretches) > _MOST:
+        while len(self._stretches) > _MOST:
             self._join()
 
     def _join(self) -> None:
