@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.analyze.coverage import coverage
 from stepscope.analyze.loop import Loop
@@ -12,10 +12,12 @@ from stepscope.analyze.resources import Resources
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import bytes_text
 from stepscope.model.finding import Finding
-from stepscope.model.metrics import PerformanceMetrics
 from stepscope.model.phases import Phase
 from stepscope.model.summary import PhaseShare, RankSummary, StepsSummary, Summary
 from stepscope.stats.quantiles import median, quantiles
+
+if TYPE_CHECKING:
+    from stepscope.model.metrics import PerformanceMetrics
 
 __all__ = ["Recorded", "summarize"]
 
