@@ -90,7 +90,8 @@ class RunFold:
         loops = self._one_loop_for_each_rank()
         start_ns = min((loop.start_ns for loop in loops), default=self._first_ns)
         end_ns = max((loop.end_ns for loop in loops), default=self._last_ns)
-        resources = self._used(start_ns, end_ns, {loop.pid for loop in loops})
+        pids = {loop.pid for loop in loops} or {fold.process.pid for fold in self._program()}
+        resources = self._used(start_ns, end_ns, pids)
         recorded = Recorded(
             resources=resources,
             costs=_with_losses(self._program(), pages),
