@@ -29,6 +29,7 @@ OTHERS = "(other operations)"
 _FAST_SHARE, _FASTEST_S = 20, 0.005  # leaks: memory is sampled that much more often
 _numbers = itertools.count(1)
 
+_ALL = 1 << 40
 _EXACT = ("calls", "failed", "wall_ns", "user_ns", "system_ns", "shortest_ns", "longest_ns")
 Run = AbstractContextManager[Any]
 
@@ -80,7 +81,8 @@ class Profile:
 
     def _make(self, name: str) -> Callable[[], Run]:
         identity, wishes = self.identity(name), self._wishes
-        operation = self._session.operation(identity, wishes.keep, wishes.interval_s)
+        keep = _ALL if wishes.lines else wishes.keep  # every begin needs its end
+        operation = self._session.operation(identity, keep, wishes.interval_s)
         self._operations[name] = operation
         if not self._extras:
             return operation.run
