@@ -114,10 +114,19 @@ static void call_when_due(int64_t now) {
     due_ns = INT64_MAX; /* other threads run meanwhile */
     PyObject *error_type, *error, *trace;
     PyErr_Fetch(&error_type, &error, &trace);
-    PyObject *next = PyObject_CallNoArgs(when_due);
+    PyObject *callback = Py_NewRef(when_due); /* somebody may set another one meanwhile */
+    PyObject *next = PyObject_CallNoArgs(callback);
     long long next_ns = next ? PyLong_AsLongLong(next) : -1;
     Py_XDECREF(next);
-    if (PyErr_Occurred()) PyErr_Clear(); /* it never comes back: the program does not suffer twice */
+    Py_DECREF(callback);
+    if (PyErr_Occurred()) {
+        bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
+        PyErr_Clear(); /* it never comes back: the program does not suffer twice */
+        if (interrupted) { /* that was meant for the program, which gets it right after this */
+            next_ns = now;
+            PyErr_SetInterrupt();
+        }
+    }
     if (next_ns >= 0) due_ns = next_ns;
     PyErr_Restore(error_type, error, trace);
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from typing import Any
@@ -242,3 +243,23 @@ def test_nothing_can_be_called_entered_and_left(core: Any) -> None:
     with pytest.raises(KeyError), core.nothing:
         raise KeyError
     assert core.counters()["recorded"] == recorded
+
+
+def test_an_interrupt_during_a_callback_reaches_the_program(core: Any, operation: Any) -> None:
+    calls = []
+
+    def callback() -> int:
+        calls.append(1)
+        if len(calls) == 1:
+            signal.raise_signal(signal.SIGINT)
+            sum(range(10))
+        return NEVER
+
+    core.call_at(callback, 0)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            with operation.run():
+                pass
+            time.sleep(1)
+    finally:
+        core.call_at(None, NEVER)

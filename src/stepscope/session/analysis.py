@@ -47,6 +47,10 @@ class RunFold:
     """All processes of a run: `update` with what they recorded, in order; then `summary`."""
 
     def __init__(self) -> None:
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """A forked child has nothing of its parent's."""
         self._processes: dict[tuple[str, int, int], _ProcessFold] = {}
         # The launcher samples from outside. A program that profiles itself samples too: that
         # counts where there is no launcher, for the sums of two samplers do not mix.

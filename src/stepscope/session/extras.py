@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from stepscope.collect.flops import FlopCounter
 from stepscope.collect.gpu import AllocatorPeaks, usable_cuda
@@ -18,11 +18,17 @@ from stepscope.session.inside import Inside
 __all__ = ["Energy", "Extra", "FastMemory", "Flops", "FullRun", "GpuPeaks"]
 
 
-class Extra(Protocol):
-    """Something that is switched on for the time of a run. `enter` gives a token for `leave`."""
+class Extra:
+    """Something that is switched on for the time of a run."""
 
-    def enter(self, identity: str) -> Any: ...
-    def leave(self, token: Any, identity: str) -> None: ...
+    def enter(self, identity: str) -> Any:
+        """Before the run begins; gives a token for `leave`."""
+
+    def begun(self, identity: str) -> None:
+        """The run has begun."""
+
+    def leave(self, token: Any, identity: str) -> None:
+        """The run has ended."""
 
 
 class FullRun:
@@ -41,6 +47,8 @@ class FullRun:
             except Exception as error:  # noqa: BLE001 - the border with the user's program
                 self._session.recorder.failed(f"entering {type(extra).__name__}", error)
         self._run.__enter__()
+        for extra, _ in self._tokens:
+            extra.begun(self._identity)
         return self
 
     def __exit__(
@@ -59,7 +67,7 @@ class FullRun:
         return False
 
 
-class Flops:
+class Flops(Extra):
     """Counts the FLOPs of torch code."""
 
     def __init__(self, session: Inside) -> None:
@@ -88,7 +96,7 @@ class Flops:
         return self._counter.notes()
 
 
-class GpuPeaks:
+class GpuPeaks(Extra):
     """The most that torch held of each GPU's memory."""
 
     def __init__(self, session: Inside, cuda: Any) -> None:
@@ -107,7 +115,7 @@ class GpuPeaks:
         return usable_cuda()
 
 
-class Energy:
+class Energy(Extra):
     """Reads the counters of energy at both ends of every run, however short."""
 
     def __init__(self, session: Inside) -> None:
@@ -120,7 +128,7 @@ class Energy:
         self._session.look()
 
 
-class FastMemory:
+class FastMemory(Extra):
     """Samples this process's memory often while a run goes on: enough to tell a leak."""
 
     def __init__(self, session: Inside, interval_s: float) -> None:

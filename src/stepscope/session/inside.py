@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -31,6 +31,8 @@ _COST_SHARE = 100  # readings at the ends of runs may take a hundredth of the ti
 _LEAST_NS = 10_000_000  # between two of them
 _LINGER_SAMPLES = 4  # the sampler goes on for so long after the last run has ended
 _CALIBRATIONS = 50
+_FILES_KEPT = 24  # of 8 MiB each: what is older is dropped, and its totals stay
+_NOWHERE = "/nonexistent/stepscope"  # events are counted as lost; totals are known without them
 _TOTALS = {
     "calls": names.OPERATION_CALLS,
     "failed": names.OPERATION_FAILED,
@@ -46,6 +48,7 @@ class Follower(Protocol):
     """Is given what is recorded, as it is read back."""
 
     def update(self, process: ProcessInfo, batches: Iterable[Batch]) -> None: ...
+    def after_fork(self) -> None: ...
 
 
 class Inside:
@@ -66,8 +69,19 @@ class Inside:
             self.recorder.intern(names.PROCESS_PEAK_RSS_BYTES),
         )
         self._say_run_cost()
+        self._operations: dict[str, Operation] = {}
+        self._followers: list[Follower] = []
+        self._at_tick: list[Callable[[], None]] = []
+        self._is_forked = False
         self._begin()
-        os.register_at_fork(after_in_child=self._begin)
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def _after_fork(self) -> None:
+        """In a forked child: what was measured is the parent's."""
+        self._is_forked = True
+        self._begin()
+        for follower in self._followers:
+            follower.after_fork()
 
     def _say_run_cost(self) -> None:
         """What one run of an operation takes of the program, measured on one that does nothing."""
@@ -82,12 +96,9 @@ class Inside:
         recorder.sample(recorder.intern(names.OWN_RUN_COST_NS), float(best_ns))
 
     def _begin(self) -> None:
-        """Also in a forked child: what was measured is the parent's."""
         self._lock = threading.RLock()
-        self._operations: dict[str, Operation] = {}
         self._said: dict[str, int] = {}  # identity → number of runs in the totals last recorded
         self._fold = OperationFold(os.getpid())
-        self._followers: list[Follower] = []
         self._tail = RunTail(self._program.run, self._is_ours)
         self._idle = 0
         self._looks_ns = self._sampler_cpu_ns = 0  # what we cost
@@ -100,8 +111,9 @@ class Inside:
         return self._program.run
 
     def _is_ours(self, base: Path) -> bool:
-        """This process and the workers it started, not other ranks or the launcher."""
-        return base.parent.name == self._program.base.parent.name
+        """This process and the workers it started, not other ranks, the launcher or a parent."""
+        own = self._program.base
+        return base == own or (not self._is_forked and base.parent.name == own.parent.name)
 
     # ---- operations ----
 
@@ -124,8 +136,11 @@ class Inside:
         """A run begins or ends, and the last look is long enough ago; when the next may be."""
         began_ns = self.recorder.now_ns()
         self._idle = 0
-        self._collector.start(self.recorder)
-        self._collector.look(self.recorder)
+        try:
+            self._collector.start(self.recorder)
+            self._collector.look(self.recorder)
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            self.recorder.failed("sampling at the end of a run", error)
         cost_ns = self.recorder.now_ns() - began_ns
         self._looks_ns += cost_ns
         return began_ns + cost_ns + max(_LEAST_NS, _COST_SHARE * cost_ns)
@@ -137,7 +152,14 @@ class Inside:
     def _goes_on(self) -> bool:
         """Asked by the sampler after each sample: is anything running, or was it just now?"""
         before_ns = time.thread_time_ns()
-        self.pull()
+        try:
+            self.pull()
+            for callback in self._at_tick:
+                callback()
+            if ENV_RUN not in os.environ:  # a launcher takes away what it has read
+                self._tail.drop_done(_FILES_KEPT)
+        except Exception as error:  # noqa: BLE001 - ours alone: the program goes on
+            self.recorder.failed("reading back what was recorded", error)
         running = any(one.totals()["running"] for one in list(self._operations.values()))
         self._idle = 0 if running else self._idle + 1
         self._sampler_cpu_ns += time.thread_time_ns() - before_ns
@@ -210,6 +232,10 @@ class Inside:
         self.pull()
         return self._fold.between(identity, start_ns, end_ns)
 
+    def at_tick(self, callback: Callable[[], None]) -> None:
+        """Call it with each sample that the sampler's thread takes."""
+        self._at_tick.append(callback)
+
     def follow(self, follower: Follower) -> None:
         """Give it everything that is recorded from now on."""
         with self._lock:
@@ -255,7 +281,10 @@ def _temporary_run() -> str:
     import shutil
     import tempfile
 
-    folder = tempfile.mkdtemp(prefix="stepscope-")
+    try:
+        folder = tempfile.mkdtemp(prefix="stepscope-")
+    except OSError:
+        return _NOWHERE
     owner = os.getpid()
 
     def remove() -> None:

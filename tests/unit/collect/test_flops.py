@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import os
 import re
 import subprocess
@@ -20,6 +21,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop, sdpa_flop
 
 from stepscope.collect import flops
+from stepscope.collect.flop_blocks import Block
 from stepscope.collect.flops import FlopCounter
 
 Run = Callable[[], Any]
@@ -133,6 +135,16 @@ def test_blocks_may_end_in_any_order() -> None:
     assert counter.leave(second) == 2 * LINEAR
     run()
     assert counter.leave(second) is None, "it has ended already"
+    assert modes_left() == 0
+
+
+def test_blocks_that_end_elsewhere_are_not_held_by_the_next_ones() -> None:
+    counter = FlopCounter()
+    for _ in range(3):
+        token = counter.enter("begins here")
+        assert isinstance(token, Block)
+        assert token.parent is None
+        contextvars.copy_context().run(counter.leave, token)
     assert modes_left() == 0
 
 

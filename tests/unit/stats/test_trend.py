@@ -4,7 +4,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscope.stats.trend import POINTS, thin, trend
@@ -47,6 +47,7 @@ def test_many_points_cost_no_more_than_a_few() -> None:
     assert len(thin(xs, xs)[0]) == POINTS
 
 
+@settings(deadline=None)
 @given(
     st.floats(-1e6, 1e6),
     st.floats(-1e9, 1e9),
