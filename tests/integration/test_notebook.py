@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-# Both look for files of older versions and of other projects, and warn about them.
-nbformat = pytest.importorskip("nbformat")
-nbclient = pytest.importorskip("nbclient")
+nbformat: Any = pytest.importorskip("nbformat")
+nbclient: Any = pytest.importorskip("nbclient")
 
 LOOP = """\
 %%stepscope training
@@ -76,7 +73,7 @@ def of(cell: Any) -> Output:
 
 
 @pytest.fixture(scope="module")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Output]]:
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Output]:
     """Every cell, run in order by a kernel of this interpreter."""
     folder = tmp_path_factory.mktemp("notebook")
     kernel = folder / "jupyter" / "kernels" / "here"
@@ -102,7 +99,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Outp
             resources={"metadata": {"path": str(folder)}},
         )
         client.execute()
-    yield dict(zip(CELLS, map(of, notebook.cells), strict=True))
+    return dict(zip(CELLS, map(of, notebook.cells), strict=True))
 
 
 def test_the_verdict_of_a_training_loop_names_what_it_waits_for(
@@ -146,7 +143,9 @@ def test_a_plain_cell_shows_its_value_and_what_it_did(outputs: dict[str, Output]
 def test_an_error_shows_as_usual_and_so_does_what_was_measured(outputs: dict[str, Output]) -> None:
     found = outputs["failing"]
     assert "ZeroDivisionError: division by zero" in found.error
-    assert re.search(r"line 4\n(.*\n)*-+> 4 steps / 0", found.error)  # as it is numbered in the cell
+    assert re.search(
+        r"line 4\n(.*\n)*-+> 4 steps / 0", found.error
+    )  # as it is numbered in the cell
     assert "integrations/jupyter.py" not in found.error
     assert "partial: ZeroDivisionError ended it" in found.plain
     assert outputs["after"].plain == "1"

@@ -23,8 +23,8 @@ _LONGEST_NAME = 60
 
 
 @magics_class
-class StepscopeMagics(Magics):  # type: ignore[misc]
-    @line_cell_magic  # type: ignore[untyped-decorator]
+class StepscopeMagics(Magics):
+    @line_cell_magic
     def stepscope(self, line: str, cell: str | None = None) -> None:
         """Profile a cell or a statement, or show the report of everything so far.
 
@@ -43,14 +43,15 @@ class StepscopeMagics(Magics):  # type: ignore[misc]
 
     def _profile(self, name: str, source: str, lines_before: int = 0) -> None:
         __tracebackhide__ = True
-        pieces = _compiled(self.shell, source, lines_before)
+        shell: Any = self.shell
+        pieces = _compiled(shell, source, lines_before)
         with _one_line_errors():
             profile = CellProfile(name)
             profile.open()
         failed: type[BaseException] | None = None
         try:
             for piece in pieces:
-                exec(piece, self.shell.user_global_ns, self.shell.user_ns)
+                exec(piece, shell.user_global_ns, shell.user_ns)
         except BaseException as error:
             failed = type(error)
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stepscope.model.finding import Finding
 from stepscope.model.metrics import PerformanceMetrics
@@ -21,6 +21,6 @@ class Cell:
     metrics: PerformanceMetrics
     findings: tuple[Finding, ...] = ()
     parts: tuple[PhaseShare, ...] = ()
-    steps: StepsSummary = StepsSummary()
+    steps: StepsSummary = field(default_factory=StepsSummary)
     memory: tuple[tuple[float, float], ...] = ()  # (seconds since the start, MB)
     error: str = ""  # the kind of exception that ended it

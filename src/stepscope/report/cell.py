@@ -88,7 +88,7 @@ def _memory(cell: Cell) -> str:
     peak = cell.metrics.peak_ram_mb
     if len(cell.memory) < 2 or peak is None:
         return ""
-    low = min(min(mb for _, mb in cell.memory), peak * (1 - _LEAST_RISE))
+    low = min(peak * (1 - _LEAST_RISE), *(mb for _, mb in cell.memory))
     first_s, last_s = cell.memory[0][0], cell.memory[-1][0]
     along, rise = max(last_s - first_s, 1e-9), max(peak - low, 1e-9)
     height = _CHART_HEIGHT - 2 * _LABEL
