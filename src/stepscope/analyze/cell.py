@@ -14,6 +14,7 @@ from stepscope.model.summary import PhaseShare, Summary
 __all__ = ["COMPUTING", "WAITING", "judge_cell"]
 
 COMPUTING, WAITING = "computing", "waiting"
+_SHORTEST_NS = 1_000_000  # less is over before anything could be seen
 
 
 def judge_cell(
@@ -24,6 +25,8 @@ def judge_cell(
     error: str = "",
 ) -> Cell:
     """`loop`: of the training within it, if there was any; `found`: what was in the way."""
+    if use.wall_ns < _SHORTEST_NS:
+        found = ()
     parts = tuple(part for part in loop.breakdown if part.ms > 0) or _parts(use, metrics)
     return Cell(
         name=metrics.operation,
@@ -41,8 +44,8 @@ def _verdict(use: OperationUse, found: Sequence[Finding], parts: Sequence[PhaseS
     if found:
         title = found[0].title
         return f"{title[:1].upper()}{title[1:]}."
-    if not parts:
-        return "It was too short to be measured."
+    if use.wall_ns < _SHORTEST_NS or not parts:
+        return f"It took {duration(use.wall_ns)}: too short to be judged."
     most = max(parts, key=lambda part: part.share)
     share, wall = percent(most.share), duration(use.wall_ns)
     if most.phase == WAITING:
@@ -57,10 +60,11 @@ def _parts(use: OperationUse, metrics: PerformanceMetrics) -> tuple[PhaseShare, 
     wall_ms, cpu_ms = use.wall_ns / 1e6, metrics.cpu_time * 1e3
     busy_ms = min(wall_ms, cpu_ms)
     share = busy_ms / wall_ms
-    return (
+    both = (
         PhaseShare(COMPUTING, busy_ms, share, cpu_ms),
         PhaseShare(WAITING, wall_ms - busy_ms, 1 - share, 0.0),
     )
+    return tuple(part for part in both if part.ms > 0)
 
 
 def _memory(use: OperationUse) -> tuple[tuple[float, float], ...]:

@@ -130,15 +130,15 @@ def _advice(cell: Cell) -> str:
     given = advice(cell)
     if given is None:
         return ""
-    gain = speedup(given)
-    return (
-        f'<div style="margin-top:6px">→ {escape(given.title)}:'
-        f'<pre style="margin:2px 0 2px 14px;white-space:pre-wrap">{escape(given.action)}</pre>'
-        + (f'<div style="margin-left:14px">{escape(gain)}</div>' if gain else "")
-        + (f'<div style="margin-left:14px;opacity:.65">Mind: {escape(given.risk)}</div>')
-        * bool(given.risk)
-        + "</div>"
-    )
+    lines = [
+        f"→ {escape(given.title)}:",
+        f'<pre style="margin:2px 0 2px 14px;white-space:pre-wrap">{escape(given.action)}</pre>',
+    ]
+    if gain := speedup(given):
+        lines.append(f'<div style="margin-left:14px">{gain}</div>')
+    if given.risk:
+        lines.append(f'<div style="margin-left:14px;opacity:.65">Mind: {escape(given.risk)}</div>')
+    return f'<div style="margin-top:6px">{"".join(lines)}</div>'
 
 
 def as_text(cell: Cell) -> str:
@@ -152,7 +152,8 @@ def _lines(cell: Cell) -> Iterator[str]:
     for part in cell.parts:
         bar = UNICODE.bar(part.share, _TEXT_BAR)
         yield f"  {part.phase:<{_TEXT_NAME}}{percent(part.share):>7}  {bar}".rstrip()
-    yield " · ".join(f"{what} {much}" for what, much in figures(cell))
+    if known := [f"{what} {much}" for what, much in figures(cell)]:
+        yield " · ".join(known)
     given = advice(cell)
     if given is not None:
         yield f"→ {given.title}:"
