@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.errors import FormatError
 from stepscope.model.finding import Finding, Location, Recommendation
 from stepscope.model.kinds import KINDS
-from stepscope.model.metrics import PerformanceMetrics
+
+if TYPE_CHECKING:
+    from stepscope.model.metrics import PerformanceMetrics
 
 __all__ = ["SCHEMA", "PhaseShare", "RankSummary", "StepsSummary", "Summary"]
 
@@ -96,6 +98,8 @@ class Summary:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Summary:
         """A saved summary again. Raises FormatError for what is none."""
+        from stepscope.model.metrics import PerformanceMetrics  # 5 ms that the launcher saves
+
         try:
             return cls(
                 run=dict(saved["run"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -10,9 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from stepscope.model.finding import Finding, Location
-from stepscope.model.metrics import PerformanceMetrics
 from stepscope.model.summary import PhaseShare, RankSummary, Summary
 from stepscope.report.glyphs import Glyphs, glyphs_for
+
+if TYPE_CHECKING:
+    from stepscope.model.metrics import PerformanceMetrics
 
 __all__ = ["render"]
 

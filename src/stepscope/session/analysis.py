@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepscope.analyze.fold import LoopFold
 from stepscope.analyze.loop import Loop
-from stepscope.analyze.operations import OperationFold
 from stepscope.analyze.overhead import OwnCost, OwnCostFold
 from stepscope.analyze.resources import ResourceFold, Resources
 from stepscope.model import names
 from stepscope.model.event import Batch
-from stepscope.model.metrics import PerformanceMetrics
 from stepscope.model.process import ProcessInfo
 from stepscope.model.summary import Summary
 from stepscope.store.status import StatusPage
+
+if TYPE_CHECKING:
+    from stepscope.analyze.operations import OperationFold
+    from stepscope.model.metrics import PerformanceMetrics
 
 __all__ = ["RunFold"]
 
@@ -38,6 +40,9 @@ class _ProcessFold:
             return
         self.loop.update(batch)
         if self.operations is None and names.OPERATION in batch.names.values():
+            # Few programs profile themselves: the others do without this import.
+            from stepscope.analyze.operations import OperationFold
+
             self.operations = OperationFold(self.process.pid)
         if self.operations is not None:
             self.operations.update(batch)
@@ -85,7 +90,8 @@ class RunFold:
         loops = self._one_loop_for_each_rank()
         start_ns = min((loop.start_ns for loop in loops), default=self._first_ns)
         end_ns = max((loop.end_ns for loop in loops), default=self._last_ns)
-        resources = self._used(start_ns, end_ns, {loop.pid for loop in loops})
+        pids = {loop.pid for loop in loops} or {fold.process.pid for fold in self._program()}
+        resources = self._used(start_ns, end_ns, pids)
         recorded = Recorded(
             resources=resources,
             costs=_with_losses(self._program(), pages),
@@ -110,13 +116,13 @@ class RunFold:
 
     def _operations(self) -> list[PerformanceMetrics]:
         """Those of all processes, the longest first."""
+        folds = [fold.operations for fold in self._program() if fold.operations is not None]
+        if not folds:
+            return []
         from stepscope.analyze.measure import Asked, measure
 
-        found = []
-        for fold in self._program():
-            of = fold.operations
-            uses = [] if of is None else [of.get(identity) for identity in of.identities]
-            found += [measure(use, Asked(gpu=True)) for use in uses if use is not None]
+        uses = [fold.get(identity) for fold in folds for identity in fold.identities]
+        found = [measure(use, Asked()) for use in uses if use is not None]
         return sorted(found, key=lambda metrics: -(metrics.execution_time or 0.0))
 
     def _program(self) -> list[_ProcessFold]:

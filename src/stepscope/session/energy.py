@@ -9,6 +9,7 @@ from stepscope.analyze.carbon import grams, grid_intensity
 from stepscope.analyze.energy import EnergyFold
 from stepscope.analyze.operations import OperationUse
 from stepscope.collect.energy import find_energy
+from stepscope.model import names
 from stepscope.model.energy import EnergyUse
 from stepscope.model.event import Batch
 from stepscope.model.metrics import PerformanceMetrics
@@ -43,7 +44,7 @@ class EnergyMeter:
         known = [part.total_joules for part in parts if part.total_joules is not None]
         if not known or len(known) < len(parts):
             why = parts[0].cpu.note if parts else "It did not run."
-            reasons = (f"Energy: {why}", *(f"{reason}." for reason in self._source.reasons))
+            reasons = (f"Energy: {why}", *map(_in_words, self._source.reasons))
             return replace(metrics, energy_method="unavailable", notes=(*metrics.notes, *reasons))
         joules, grid = sum(known), self._intensity
         year = f" ({grid.year})" if grid.year else ""
@@ -55,6 +56,19 @@ class EnergyMeter:
             carbon_intensity=f"{grid.grams_per_kwh:g} g/kWh, {grid.place}{year}: {grid.source}",
             notes=(*metrics.notes, *_remarks(parts[0])),
         )
+
+
+_WORDS = {
+    names.ENERGY_CPU_JOULES: "Energy of the CPUs",
+    names.ENERGY_DRAM_JOULES: "Energy of the memory",
+    names.ENERGY_GPU_JOULES: "Energy of the GPUs",
+}
+
+
+def _in_words(reason: str) -> str:
+    for name, words in _WORDS.items():
+        reason = reason.replace(name, words)
+    return f"{reason}."
 
 
 def _method(parts: list[EnergyUse]) -> str:
