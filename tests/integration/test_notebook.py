@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -191,3 +194,20 @@ def test_before_anything_was_profiled_there_is_one_line_that_says_so(
 def test_the_magics_come_and_go_with_the_extension(outputs: dict[str, Output]) -> None:
     for cell in ("before", "gone"):
         assert "`%stepscope` not found" in outputs[cell].stderr
+
+
+def test_on_a_terminal_the_same_comes_as_text(tmp_path: Path) -> None:
+    script = tmp_path / "session.ipy"
+    script.write_text("%load_ext stepscope\n%stepscope sum(range(1_000_000))\n", "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "IPython", "--no-banner", "--colors=nocolor", str(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        cwd=tmp_path,
+        env=os.environ | {"IPYTHONDIR": str(tmp_path / "ipython"), "PYTHONIOENCODING": "utf-8"},
+    )
+    assert "stepscope · sum(range(1_000_000))\n" in done.stdout
+    assert re.search(r"^wall .* · CPU .* · peak RAM .*", done.stdout, re.MULTILINE)
+    assert "<div" not in done.stdout
