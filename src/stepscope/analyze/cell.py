@@ -26,7 +26,8 @@ def judge_cell(
 ) -> Cell:
     """`loop`: of the training within it, if there was any; `found`: what was in the way."""
     if use.wall_ns < _SHORTEST_NS:
-        found = ()
+        took = f"It took {duration(use.wall_ns)}: too short to be judged."
+        return Cell(name=metrics.operation, verdict=took, metrics=metrics, error=error)
     parts = tuple(part for part in loop.breakdown if part.ms > 0) or _parts(use, metrics)
     return Cell(
         name=metrics.operation,
@@ -44,8 +45,8 @@ def _verdict(use: OperationUse, found: Sequence[Finding], parts: Sequence[PhaseS
     if found:
         title = found[0].title
         return f"{title[:1].upper()}{title[1:]}."
-    if use.wall_ns < _SHORTEST_NS or not parts:
-        return f"It took {duration(use.wall_ns)}: too short to be judged."
+    if not parts:
+        return f"It took {duration(use.wall_ns)}; its CPU time was not measured."
     most = max(parts, key=lambda part: part.share)
     share, wall = percent(most.share), duration(use.wall_ns)
     if most.phase == WAITING:
@@ -55,7 +56,7 @@ def _verdict(use: OperationUse, found: Sequence[Finding], parts: Sequence[PhaseS
 
 def _parts(use: OperationUse, metrics: PerformanceMetrics) -> tuple[PhaseShare, ...]:
     """Several CPUs at once compute all of the time, not more."""
-    if not use.wall_ns or metrics.cpu_time is None:
+    if metrics.cpu_time is None:
         return ()
     wall_ms, cpu_ms = use.wall_ns / 1e6, metrics.cpu_time * 1e3
     busy_ms = min(wall_ms, cpu_ms)

@@ -11,7 +11,15 @@ from html import escape
 
 from stepscope.model.cell import Cell
 from stepscope.model.summary import PhaseShare
-from stepscope.report.figures import advice, figures, heading, memory_text, percent, speedup
+from stepscope.report.figures import (
+    advice,
+    figures,
+    heading,
+    memory_text,
+    percent,
+    seconds_text,
+    speedup,
+)
 from stepscope.report.glyphs import UNICODE
 
 __all__ = ["as_html", "as_text"]
@@ -104,7 +112,7 @@ def _memory(cell: Cell) -> str:
         f'<text x="0" y="{_LABEL - 3}" {text}>peak {memory_text(peak)}</text>'
         f'<text x="0" y="{_CHART_HEIGHT - 2}" {text}>{memory_text(low)}</text>'
         f'<text x="{_WIDTH}" y="{_CHART_HEIGHT - 2}" text-anchor="end" {text}>memory over'
-        f" {along:.3g} s</text>"
+        f" {seconds_text(along)}</text>"
     )
     return _svg(_CHART_HEIGHT, f"memory over time, peak {memory_text(peak)}", drawn)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from stepscope.model.cell import Cell
 from stepscope.model.finding import Recommendation
 
-__all__ = ["advice", "figures", "heading", "memory_text", "percent", "speedup"]
+__all__ = ["advice", "figures", "heading", "memory_text", "percent", "seconds_text", "speedup"]
 
 
 def heading(cell: Cell) -> str:
@@ -26,10 +26,10 @@ def figures(cell: Cell) -> Iterator[tuple[str, str]]:
     """(what, how much); what was not measured is left out."""
     metrics = cell.metrics
     if metrics.execution_time is not None:
-        yield "wall", _seconds(metrics.execution_time)
+        yield "wall", seconds_text(metrics.execution_time)
     if metrics.cpu_time is not None:
         of = "" if metrics.cpu_usage is None else f" ({metrics.cpu_usage:.0f} % of the CPUs)"
-        yield "CPU", f"{_seconds(metrics.cpu_time)}{of}"
+        yield "CPU", f"{seconds_text(metrics.cpu_time)}{of}"
     if metrics.peak_ram_mb is not None:
         began = metrics.initial_ram_mb
         since = "" if began is None else f" (began at {memory_text(began)})"
@@ -68,5 +68,9 @@ def memory_text(mb: float) -> str:
     return f"{mb / 1024:.1f} GB" if mb >= 1000 else f"{mb:.0f} MB"
 
 
-def _seconds(seconds: float) -> str:
+def seconds_text(seconds: float) -> str:
+    """
+    >>> seconds_text(2.5), seconds_text(0.0403)
+    ('2.50 s', '40.3 ms')
+    """
     return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"

@@ -58,7 +58,7 @@ def test_what_is_over_in_no_time_is_not_judged() -> None:
     found = Finding("compute", "CPU-bound", 1.0, 1.0, 0.9)
     cell = judge_cell(used(wall_ms=0.024), measured(0.000024), NO_LOOP, [found])
     assert cell.verdict == "It took 24 µs: too short to be judged."
-    assert cell.findings == ()
+    assert (cell.findings, cell.parts, cell.memory) == ((), (), ())
 
 
 def test_memory_is_in_megabytes_from_the_start_of_the_cell() -> None:

@@ -42,7 +42,14 @@ def test_the_html_has_the_same_and_is_well_formed() -> None:
     html = as_html(CELL)
     ET.fromstring(html)
     told = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html))
-    for text in (CELL.verdict, "input wait 75 %", "peak 2.4 GB", "num_workers=2", "1.27× to 2.00×"):
+    for text in (
+        CELL.verdict,
+        "input wait 75 %",
+        "peak 2.4 GB",
+        "over 2.50 s",
+        "num_workers=2",
+        "1.27× to 2.00×",
+    ):
         assert text in told
 
 
