@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -146,7 +146,15 @@ class Profile:
             interval_s=wishes.interval_s,
         )
         metrics = measure(use, asked)
+        metrics = replace(metrics, notes=(*metrics.notes, *self._remarks(use)))
         return metrics if self._energy is None else self._energy.added_to(metrics, use)
+
+    def _remarks(self, use: OperationUse) -> Iterator[str]:
+        if self._flops is not None and use.flops is not None:
+            yield from (f"FLOPs: {note}." for note in self._flops.notes())
+        lost = self._session.recorder.counters()["lost"]
+        if lost:
+            yield f"{lost:,} events could not be written: figures that were sampled are missing."
 
     def walls_s(self) -> dict[str, float]:
         """Operation → how long it took, all runs together."""
