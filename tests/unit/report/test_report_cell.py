@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import doctest
 import re
 import xml.etree.ElementTree as ET
 
@@ -7,6 +8,7 @@ from stepscope.model.cell import Cell
 from stepscope.model.finding import Finding, Recommendation
 from stepscope.model.metrics import PerformanceMetrics
 from stepscope.model.summary import PhaseShare, StepsSummary
+from stepscope.report import figures
 from stepscope.report.cell import as_html, as_text
 
 ADVICE = Recommendation(
@@ -98,3 +100,7 @@ def test_a_cell_that_an_exception_ended_is_marked() -> None:
     cell = Cell("cell", "It waited.", PerformanceMetrics(), error="ValueError")
     assert as_text(cell).startswith("stepscope · cell · partial: ValueError ended it\n")
     assert "partial: ValueError ended it" in as_html(cell)
+
+
+def test_the_examples_in_the_docstrings_are_true() -> None:
+    assert doctest.testmod(figures) == (0, 3)
