@@ -134,6 +134,11 @@ class OperationFold:
             memory=tuple(state.memory.points(0, 1 << 62)),
         )
 
+    def forget(self, identity: str) -> None:
+        """Nobody will ask for it again."""
+        self._states.pop(identity, None)
+        self._waiting = deque(run for run in self._waiting if run.identity != identity)
+
     def between(self, identity: str, start_ns: int, end_ns: int) -> OperationUse:
         """What was used between two moments; the CPU time of this process itself is not in it."""
         use = self._between(identity, [(start_ns, end_ns)])

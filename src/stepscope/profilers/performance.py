@@ -80,7 +80,7 @@ class PerformanceProfiler:
             cpu_watts=cpu_watts,
         )
         self._profile: Profile | None = Profile(self._wishes) if enabled else None
-        self._makers: dict[str, Any] = {}
+        self._makers: dict[str, Any] = {} if self._profile is None else self._profile.makers
         if not enabled:
             self.profile = nothing  # type: ignore[method-assign]
 
@@ -94,7 +94,6 @@ class PerformanceProfiler:
             return self._makers[operation_name]()  # type: ignore[no-any-return]
         except (KeyError, TypeError):
             make = self._engine.maker(operation_name)
-        self._makers[operation_name] = make
         return make()
 
     @property
