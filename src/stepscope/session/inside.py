@@ -108,8 +108,8 @@ class Inside:
         """A run begins or ends, and the last look is long enough ago; when the next may be."""
         began_ns = self.recorder.now_ns()
         self._idle = 0
+        self._collector.look(self.recorder)  # before its thread, which would be in our way
         self._collector.start(self.recorder)
-        self._collector.look(self.recorder)
         now_ns = self.recorder.now_ns()
         return now_ns + max(_LEAST_NS, _COST_SHARE * (now_ns - began_ns))
 
@@ -165,6 +165,7 @@ class Inside:
 
     def use(self, identity: str) -> OperationUse | None:
         """What an operation used, over all runs that have ended; None: none has."""
+        self.look()  # the last run may have ended since
         self.pull()
         return self._fold.get(identity)
 
