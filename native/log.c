@@ -248,19 +248,29 @@ void logs_after_fork(void) {
     if (!this_log) return;
     this_log->track = thread_number();
     this_log->next = NULL;
-    log_discard();
+    atomic_store(&this_log->tail, 0);
+    log_discard((LogPosition){0});
 }
 
-void log_discard(void) {
+LogPosition log_position(void) {
+    const ThreadLog *log = this_log;
+    if (!log) return (LogPosition){0};
+    return (LogPosition){atomic_load(&log->head), atomic_load(&log->dropped),
+                         atomic_load(&log->calls), atomic_load(&log->probes)};
+}
+
+void log_discard(LogPosition to) {
     ThreadLog *log = this_log;
     if (!log) return;
-    log->depth = 0;
-    atomic_store(&log->head, 0);
-    atomic_store(&log->tail, 0);
+    pthread_mutex_lock(&logs_lock);
+    uint64_t taken = atomic_load(&log->tail);
+    if (!to.calls && !to.head) log->depth = 0;
+    atomic_store(&log->head, to.head > taken ? to.head : taken);
     atomic_store(&log->open_version, 0);
-    atomic_store(&log->dropped, 0);
-    atomic_store(&log->calls, 0);
-    atomic_store(&log->probes, 0);
+    atomic_store(&log->dropped, to.dropped);
+    atomic_store(&log->calls, to.calls);
+    atomic_store(&log->probes, to.probes);
+    pthread_mutex_unlock(&logs_lock);
 }
 
 uint32_t logs_generation(void) { return generation; }

@@ -70,8 +70,13 @@ uint32_t logs_outermost_open(void); /* name of the outermost open span of the fi
 /* The writer sets this to be woken when a batch is full. Must be async-safe for any thread. */
 extern void (*_Atomic batch_is_full)(void);
 
-/* Forget what this thread recorded, counts included. Only while nobody consumes. */
-void log_discard(void);
+/* What this thread has recorded so far, and forgetting what came after it, counts included. What a
+ * consumer took meanwhile is gone. */
+typedef struct {
+    uint64_t head, dropped, calls, probes;
+} LogPosition;
+LogPosition log_position(void);
+void log_discard(LogPosition to);
 void logs_after_fork(void);
 uint32_t logs_generation(void); /* grows with each fork: a token of the parent is stale */
 

@@ -146,15 +146,16 @@ static PyObject *complete_function(PyObject *module, PyObject *args) {
                         .name = name, .track = track, .type = EVENT_SPAN});
 }
 
-PyDoc_STRVAR(sample_doc, "sample(name, value, arg=0)\n--\n\nRecord a measurement.");
+PyDoc_STRVAR(sample_doc, "sample(name, value, arg=0, track=0)\n--\n\n"
+                         "Record a measurement; track 0: this thread.");
 static PyObject *sample_function(PyObject *module, PyObject *args) {
     (void)module;
-    unsigned int name;
+    unsigned int name, track = 0;
     double value;
     long long arg = 0;
-    if (!PyArg_ParseTuple(args, "Id|L:sample", &name, &value, &arg)) return NULL;
+    if (!PyArg_ParseTuple(args, "Id|LI:sample", &name, &value, &arg, &track)) return NULL;
     return push((Event){.time_ns = now_ns(), .arg = arg, .value = value, .name = name,
-                        .type = EVENT_SAMPLE});
+                        .track = track, .type = EVENT_SAMPLE});
 }
 
 PyDoc_STRVAR(mark_doc, "mark(name, arg=0, text=0)\n--\n\nRecord that something happened.");
@@ -276,11 +277,22 @@ static PyObject *after_fork_function(PyObject *module, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(discard_doc, "discard()\n--\n\n"
-                          "Forget what this thread recorded, counts included; before the writer is open.");
-static PyObject *discard_function(PyObject *module, PyObject *unused) {
+PyDoc_STRVAR(position_doc, "position()\n--\n\nWhat this thread has recorded so far, for `discard`.");
+static PyObject *position_function(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
-    log_discard();
+    LogPosition at = log_position();
+    return Py_BuildValue("(KKKK)", (unsigned long long)at.head, (unsigned long long)at.dropped,
+                         (unsigned long long)at.calls, (unsigned long long)at.probes);
+}
+
+PyDoc_STRVAR(discard_doc, "discard(position=(0, 0, 0, 0))\n--\n\n"
+                          "Forget what this thread recorded since then, counts included, except\n"
+                          "what a writer took meanwhile.");
+static PyObject *discard_function(PyObject *module, PyObject *args) {
+    (void)module;
+    unsigned long long head = 0, dropped = 0, calls = 0, probes = 0;
+    if (!PyArg_ParseTuple(args, "|(KKKK):discard", &head, &dropped, &calls, &probes)) return NULL;
+    log_discard((LogPosition){head, dropped, calls, probes});
     Py_RETURN_NONE;
 }
 
@@ -400,6 +412,13 @@ static PyObject *false_call(PyObject *self, PyObject *const *args, size_t count,
     Py_RETURN_FALSE;
 }
 
+static PyObject *nothing_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    (void)args, (void)keywords;
+    NothingObject *nothing = (NothingObject *)type->tp_alloc(type, 0);
+    if (nothing) nothing->call = nothing_call;
+    return (PyObject *)nothing;
+}
+
 static PyTypeObject NothingType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "stepscope.record._native.Nothing",
@@ -407,7 +426,8 @@ static PyTypeObject NothingType = {
     .tp_basicsize = sizeof(NothingObject),
     .tp_vectorcall_offset = offsetof(NothingObject, call),
     .tp_call = PyVectorcall_Call,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_new = nothing_new,
 };
 
 static PyObject *make_callable(vectorcallfunc call) {
@@ -450,7 +470,8 @@ static PyMethodDef functions[] = {
     {"resume", resume_function, METH_NOARGS, resume_doc},
     {"counters", counters_function, METH_NOARGS, counters_doc},
     {"after_fork", after_fork_function, METH_NOARGS, after_fork_doc},
-    {"discard", discard_function, METH_NOARGS, discard_doc},
+    {"position", position_function, METH_NOARGS, position_doc},
+    {"discard", discard_function, METH_VARARGS, discard_doc},
     {"gc_callback", gc_callback_function, METH_O, gc_callback_doc},
     {"watch_memory", watch_memory_function, METH_VARARGS, watch_memory_doc},
     {"cpu_now", cpu_now_function, METH_NOARGS, cpu_now_doc},
@@ -488,7 +509,8 @@ PyMODINIT_FUNC PyInit__native(void) {
         return NULL;
     }
     Py_DECREF(nothing);
-    if (!name_ids || PyModule_AddStringConstant(module, "name", "native") < 0) {
+    if (!name_ids || add_stack_sampler(module) < 0 ||
+        PyModule_AddStringConstant(module, "name", "native") < 0) {
         Py_DECREF(module);
         return NULL;
     }

@@ -12,4 +12,7 @@ PyObject *cpu_now_function(PyObject *module, PyObject *unused);
 PyObject *call_at_function(PyObject *module, PyObject *args);
 void operations_after_fork(void);
 
+/* Adds StackSampler where the frames of this Python are known; 0, or -1 with an error set. */
+int add_stack_sampler(PyObject *module);
+
 #endif

@@ -197,7 +197,8 @@ static PyObject *run_exit(PyObject *self, PyObject *const *args, Py_ssize_t coun
     bool must = run->read && wall_ns >= LONG_RUN_NS;
     if (read_memory(now_ns(), &usage, must)) run->read |= READ_AT_END;
     call_when_due(end_ns);
-    if (is_recorded(operation->calls, operation->keep))
+    /* Without a name it only counts: what a run costs is measured with such a one. */
+    if (operation->name && is_recorded(operation->calls, operation->keep))
         push((Event){.time_ns = run->start_ns, .duration_ns = wall_ns, .arg = run->read,
                      .value = (double)(cpu.user_ns + cpu.system_ns), .name = operation->name,
                      .text = operation->identity, .type = EVENT_SPAN,

@@ -226,6 +226,18 @@ def test_what_was_recorded_can_be_discarded_counts_included(core: Any) -> None:
     assert [row["name"] for row in decode(core.drain()).rows] == ["real"]
 
 
+def test_what_came_after_a_position_can_be_discarded_and_the_rest_stays(core: Any) -> None:
+    core.drain()
+    core.end(core.begin(core.intern("kept")))
+    before, calls = core.position(), core.counters()["calls"]
+    core.end(core.begin(core.intern("calibration")))
+    core.discard(before)
+    assert core.counters()["calls"] == calls
+    core.end(core.begin(core.intern("kept too")))
+    names = [row["name"] for row in decode(core.drain()).rows]
+    assert names == ["kept", "kept too"]
+
+
 def test_wrong_arguments_are_a_type_error(core: Any) -> None:
     for call in (core.begin, core.end, core.span, core.sample, core.intern):
         with pytest.raises(TypeError):

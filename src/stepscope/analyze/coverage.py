@@ -19,9 +19,16 @@ _WARM_UP_SHARE, _WARM_UP_STEPS = 0.2, 5
 
 
 def coverage(
-    whole: Whole, costs: Sequence[OwnCost], events: int, notes: Sequence[str]
+    whole: Whole,
+    costs: Sequence[OwnCost],
+    events: int,
+    notes: Sequence[str],
+    instead_of_a_loop: str = "",
 ) -> dict[str, Any]:
-    """What is not known and why, as figures and as sentences."""
+    """What is not known and why, as figures and as sentences.
+
+    instead_of_a_loop: what to say first where none ran; "": why none was seen.
+    """
     failures: dict[str, int] = {}
     for cost in costs:
         for text, count in cost.failures.items():
@@ -33,7 +40,7 @@ def coverage(
         "lost_events": lost,
         "hook_failures": [{"text": text, "count": n} for text, n in failures.items()],
         "notes": [
-            *([] if whole.loops else [_why_no_loop(events)]),
+            *([] if whole.loops else [instead_of_a_loop or _why_no_loop(events)]),
             *_loss_notes(dropped, lost, failures),
             *_loop_notes(whole),
             *_crowd_notes(whole.resources),

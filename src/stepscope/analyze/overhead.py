@@ -26,6 +26,9 @@ class OwnCost:
     writer_cpu_ns: float | None = None
     startup_ns: float | None = None
     launcher_cpu_ns: float | None = None
+    sampler_cpu_ns: float | None = None  # of a thread in the program, where it profiles itself
+    looks_ns: float = 0.0  # time of the program that readings at the ends of operations took
+    run_cost_ns: float = 0.0  # of one run of an operation
     dropped: int = 0
     lost: int = 0
     failures: dict[str, int] = field(default_factory=dict)  # what went wrong → how often
@@ -73,18 +76,29 @@ class OwnCostFold:
             writer_cpu_ns=latest.get(names.OWN_WRITER_CPU_NS),
             startup_ns=latest.get(names.OWN_STARTUP_NS),
             launcher_cpu_ns=latest.get(names.OWN_CPU_NS),
+            sampler_cpu_ns=latest.get(names.OWN_SAMPLER_CPU_NS),
+            looks_ns=latest.get(names.OWN_LOOKS_NS, 0.0),
+            run_cost_ns=latest.get(names.OWN_RUN_COST_NS, 0.0),
             dropped=int(latest.get(names.OWN_DROPPED, 0)),
             lost=int(latest.get(names.OWN_LOST, 0)),
             failures=dict(self._failures),
         )
 
 
-def overhead(wall_ns: int, costs: Sequence[OwnCost], launcher: OwnCost) -> dict[str, Any]:
-    """What stepscope cost: its hooks against the loop's wall clock, and what ran beside it."""
+def overhead(
+    wall_ns: int, costs: Sequence[OwnCost], launcher: OwnCost, runs: int = 0
+) -> dict[str, Any]:
+    """What stepscope cost: its hooks against the loop's wall clock, and what ran beside it.
+
+    runs: of operations that the program named itself.
+    """
     hooks = [cost.hooks_ns for cost in costs if cost.hooks_ns is not None]
     hooks_ns = sum(hooks) if hooks else None
     writer_ns = [cost.writer_cpu_ns for cost in costs if cost.writer_cpu_ns is not None]
     startup_ns = [cost.startup_ns for cost in costs if cost.startup_ns is not None]
+    sampler_ns = [cost.sampler_cpu_ns for cost in costs if cost.sampler_cpu_ns is not None]
+    run_cost_ns = max((cost.run_cost_ns for cost in costs), default=0.0)
+    operations_ns = runs * run_cost_ns + sum(cost.looks_ns for cost in costs)
     share = hooks_ns / wall_ns if hooks_ns is not None and wall_ns else None
     found = {
         "hooks_ms": None if hooks_ns is None else hooks_ns / 1e6,
@@ -94,6 +108,9 @@ def overhead(wall_ns: int, costs: Sequence[OwnCost], launcher: OwnCost) -> dict[
         "writer_cpu_ms": sum(writer_ns) / 1e6 if writer_ns else None,
         "startup_ms": max(startup_ns) / 1e6 if startup_ns else None,
         "launcher_cpu_ms": _ms(launcher.launcher_cpu_ns),
+        "operations_ms": operations_ns / 1e6 if runs else None,
+        "operation_runs": runs,
+        "sampler_cpu_ms": sum(sampler_ns) / 1e6 if sampler_ns else None,
     }
     return found | {"text": _overhead_text(found)}
 
@@ -111,8 +128,15 @@ def _overhead_text(found: Mapping[str, Any]) -> str:
         )
     if found["startup_ms"] is not None:
         parts.append(f"{duration(found['startup_ms'] * 1e6)} of start-up")
+    if found["operations_ms"] is not None:
+        parts.append(
+            f"{duration(found['operations_ms'] * 1e6)} in"
+            f" {plural(found['operation_runs'], 'run')} of operations"
+        )
     beside = [
-        found[name] for name in ("writer_cpu_ms", "launcher_cpu_ms") if found[name] is not None
+        found[name]
+        for name in ("writer_cpu_ms", "launcher_cpu_ms", "sampler_cpu_ms")
+        if found[name] is not None
     ]
     if beside:
         parts.append(f"{duration(sum(beside) * 1e6)} of CPU beside the program")

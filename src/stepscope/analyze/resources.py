@@ -144,7 +144,7 @@ class ResourceFold:
             pressure_cpu_share=_share(view.rate(names.HOST_PRESSURE_CPU_NS), 1.0),
             pressure_io_share=_share(view.rate(names.HOST_PRESSURE_IO_NS), 1.0),
             pressure_memory_share=_share(view.rate(names.HOST_PRESSURE_MEMORY_NS), 1.0),
-            heap_peak_bytes=view.largest(names.PYTHON_PEAK_BYTES, (0,)),
+            heap_peak_bytes=view.highest(names.PYTHON_PEAK_BYTES, 0),
             gpus=view.gpus(),
         )
 
@@ -191,6 +191,12 @@ class _View:
 
     def largest(self, name: str, args: Iterable[int]) -> float | None:
         return max(self._within(name, args), default=None)
+
+    def highest(self, name: str, arg: int) -> float | None:
+        """Of marks that are reset when they are read: the one that is read after the end of the
+        window tells of the window too."""
+        marks = [series.most(self._start, self._end) for series in self._of(name, (arg,))]
+        return max((mark for mark in marks if mark is not None), default=None)
 
     def smallest(self, name: str) -> float | None:
         return min(self._within(name, (0,)), default=None)
@@ -266,7 +272,7 @@ class _View:
                 temperature_celsius=self.largest(names.GPU_TEMPERATURE_CELSIUS, (index,)),
                 allocated_bytes=self.largest(names.GPU_ALLOCATED_BYTES, (index,)),
                 reserved_bytes=self.largest(names.GPU_RESERVED_BYTES, (index,)),
-                peak_allocated_bytes=self.largest(names.GPU_PEAK_ALLOCATED_BYTES, (index,)),
+                peak_allocated_bytes=self.highest(names.GPU_PEAK_ALLOCATED_BYTES, index),
             )
             for index in indexes
         )

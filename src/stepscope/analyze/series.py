@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
+from itertools import pairwise
 
 __all__ = ["Series"]
 
@@ -91,6 +92,16 @@ class Series:
         if first < behind:
             return list(self._values[first:behind])
         return [self._values[max(0, behind - 1)]] if self._times else []
+
+    def area(self, start_ns: int, end_ns: int) -> float | None:
+        """A gauge over time, in its unit × seconds; None: it was not sampled closely enough."""
+        if not self.overlaps(start_ns, end_ns) or self.is_sparse(start_ns, end_ns):
+            return None
+        first, behind = bisect_right(self._times, start_ns), bisect_left(self._times, end_ns)
+        times = [start_ns, *self._times[first:behind], end_ns]
+        values = [self.at(start_ns), *self._values[first:behind], self.at(end_ns)]
+        steps = zip(pairwise(times), pairwise(values), strict=True)
+        return sum((b - a) * (x + y) / 2 for (a, b), (x, y) in steps) / 1e9
 
     def is_sparse(self, start_ns: int, end_ns: int) -> bool:
         """Whether the samples around two moments lie too far apart to tell what was between."""

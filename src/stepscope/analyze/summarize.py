@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.analyze.coverage import coverage
 from stepscope.analyze.loop import Loop
 from stepscope.analyze.overhead import OwnCost, overhead
 from stepscope.analyze.resources import Resources
 from stepscope.analyze.whole import Whole
-from stepscope.analyze.words import bytes_text
+from stepscope.analyze.words import bytes_text, duration
 from stepscope.model.finding import Finding
 from stepscope.model.phases import Phase
 from stepscope.model.summary import PhaseShare, RankSummary, StepsSummary, Summary
 from stepscope.stats.quantiles import median, quantiles
+
+if TYPE_CHECKING:
+    from stepscope.model.metrics import PerformanceMetrics
 
 __all__ = ["Recorded", "summarize"]
 
@@ -27,6 +30,7 @@ class Recorded(NamedTuple):
     launcher: OwnCost
     events: int = 0  # of all processes of the program
     notes: Sequence[str] = ()  # what could not be read, one sentence each
+    operations: Sequence[PerformanceMetrics] = ()
 
 
 def summarize(
@@ -48,11 +52,35 @@ def summarize(
         findings=tuple(findings) if ranks else (),
         memory=_memory(recorded.resources),
         resources=recorded.resources.to_dict(),
-        overhead=overhead(whole.wall_ns, recorded.costs, recorded.launcher),
+        overhead=overhead(
+            whole.wall_ns,
+            recorded.costs,
+            recorded.launcher,
+            sum(one.calls or 0 for one in recorded.operations),
+        ),
         coverage=coverage(
-            whole, [*recorded.costs, recorded.launcher], recorded.events, recorded.notes
+            whole,
+            [*recorded.costs, recorded.launcher],
+            recorded.events,
+            recorded.notes,
+            _operations_note(recorded.operations),
         ),
         ranks=tuple(_rank(loop) for loop in whole.loops),
+        operations=tuple(recorded.operations),
+    )
+
+
+def _operations_note(operations: Sequence[PerformanceMetrics]) -> str:
+    """What stands in for a verdict where no loop ran; "": no operations did either."""
+    if not operations:
+        return ""
+    longest = operations[0]
+    lasted = duration((longest.execution_time or 0.0) * 1e9)
+    if len(operations) == 1:
+        return f"No training loop ran. The one operation, {longest.operation}, took {lasted}."
+    return (
+        f"No training loop ran. The longest of {len(operations)} operations,"
+        f" {longest.operation}, took {lasted}."
     )
 
 

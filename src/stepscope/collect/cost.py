@@ -21,16 +21,17 @@ class HookCost(NamedTuple):
 
 
 def measure_hook_cost(recorder: Recorder) -> HookCost:
-    """The added cost of our wrappers. For a recorder that has not recorded anything yet."""
+    """The added cost of our wrappers. Whatever writes has to pause meanwhile."""
     from torch.nn import Identity, Module
 
+    before = recorder.position()
     call, module = Module.__call__, Identity()
     bare_ns = _fastest(recorder, call, module)
     call_ns = _fastest(recorder, spanned(recorder, names.FORWARD, call), module)
     token = recorder.begin(recorder.intern(names.FORWARD))
     probe_ns = _fastest(recorder, forward_call(recorder, call), module)
     recorder.end(token)
-    recorder.discard()  # counts included: these calls are not the program's
+    recorder.discard(before)  # counts included: these calls are not the program's
     return HookCost(max(call_ns - bare_ns, 0.0), max(probe_ns - bare_ns, 0.0))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import threading
 from collections.abc import Hashable
@@ -15,12 +17,18 @@ __all__ = ["FlopCounter"]
 # Tasks and threads have contexts of their own, so each sees the blocks it is in.
 _current: ContextVar[Block | None] = ContextVar("stepscope.flops", default=None)
 _threads = threading.local()
+_cannot: Exception | None = None  # why torch's operators cannot be watched here
 
 NO_TORCH = "torch is not imported: no torch code can have run"
 IMPORTED_WITHIN = "torch was imported within the block: what ran before cannot be known"
 OTHER_THREAD = "the block ended on another thread than the one it began on"
+FORKED = "the process was forked within the block"
 DISTURBED = "torch's stack of modes was changed within the block"
 COMPILED = "torch.compile is in use: kernels that it wrote itself are not counted"
+# Operators that do much and mostly have no formula. The rest (sums, copies, …) does little.
+_HEAVY = re.compile(
+    r"rnn|lstm|gru|linalg|fft|sparse|mkldnn|quantized|transformer|attention|conv|mm\b|linear"
+)
 
 
 class FlopCounter:
@@ -29,7 +37,7 @@ class FlopCounter:
     `leave` gives what ran between `enter` and it: on the thread of the block, in the tasks that
     were started within it, and in autograd's threads. A block that ran threads of its own has to
     be entered in each of them. Operators without a formula (all but matrix products, convolutions
-    and attention) count nothing, as in torch.
+    and attention) count nothing, as in torch; `notes` names those that matter.
 
     It has a price, as every operator passes through Python while a block is open. Measured on one
     CPU thread, a training step of a three-layer MLP: 4 times as long with 64 units (0.24 → 0.99
@@ -83,18 +91,27 @@ class FlopCounter:
         return frozenset(self._without_formula)
 
     def notes(self) -> tuple[str, ...]:
-        """What the counts may be missing."""
+        """What the counts are or may be missing, a sentence each."""
         dynamo: Any = sys.modules.get("torch._dynamo.utils")
         graphs = dynamo.counters["stats"]["unique_graphs"] if dynamo is not None else 0
-        return (COMPILED,) if graphs else ()
+        heavy = sorted(name for name in self._without_formula if _HEAVY.search(name))
+        uncounted = (f"torch has no formula for these, so they count 0: {', '.join(heavy)}",)
+        return ((COMPILED,) if graphs else ()) + (uncounted if heavy else ())
 
 
 def _watching() -> Any:
-    """The module that stands in torch (it imports torch, so torch comes first); None: no torch."""
-    if "torch" not in sys.modules:
+    """The module that stands in torch; None: torch is not there, or not whole yet."""
+    torch = sys.modules.get("torch")
+    if torch is None or getattr(torch.__spec__, "_initializing", False):
         return None
-    from stepscope.collect import flop_mode
-
+    global _cannot
+    if _cannot:  # what failed once is not tried again with every block
+        raise _cannot
+    try:
+        from stepscope.collect import flop_mode
+    except Exception as error:
+        _cannot = error
+        raise
     return flop_mode
 
 
@@ -137,3 +154,21 @@ def _unwatch(block: Block) -> None:
         watching.take_off(seat.mode)  # below somebody else's it stays as well
     else:
         block.fail(DISTURBED)
+
+
+def _after_fork() -> None:
+    """A child (a worker of a data loader, say) is not watched: nobody there would ask."""
+    seat = getattr(_threads, "seat", None)
+    if seat is None:
+        return
+    _threads.seat = None
+    for block in seat.blocks:
+        block.failure = block.failure or FORKED
+        block.seat = None
+    watching = _watching()
+    if watching.is_on_stack(seat.mode):
+        watching.take_off(seat.mode)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -22,6 +22,7 @@ __all__ = ["PeakFlops", "measure_peak_flops"]
 # Small ones for slow processors, large ones to keep a GPU busy; the fastest counts.
 _SIZES = {"cpu": (256, 512, 1024, 1536), "other": (512, 1024, 2048, 4096, 8192)}
 _BUDGET_S = 0.6
+_ALONE = 0.8  # of the CPU time that was there to be had; the rest goes by between products
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class PeakFlops:
     """What matrix products reach here: 1e11 and an operation with 5e10 FLOP/s ran at half of it.
 
     It is the peak of torch on this device with so many threads, as measured, not the figure of a
-    data sheet. Other load on the machine while it was measured lowers it.
+    data sheet. Other load on the machine lowers it: what was measured on CPUs that others used as
+    well is not kept for later processes.
     """
 
     flops_per_s: float
@@ -60,8 +62,10 @@ def measure_peak_flops(
     known = None if refresh else peak_cache.read(path, key)
     if known is not None:
         return PeakFlops(known.flops_per_s, device, dtype, threads, known.unix_s, cached=True)
-    found = peak_cache.Measured(_in_own_thread(torch, wanted, device, threads), time.time())
-    peak_cache.write(path, key, found)
+    flops_per_s, was_alone = _in_own_thread(torch, wanted, device, threads)
+    found = peak_cache.Measured(flops_per_s, time.time())
+    if was_alone:
+        peak_cache.write(path, key, found)
     return PeakFlops(found.flops_per_s, device, dtype, threads, found.unix_s, cached=False)
 
 
@@ -106,8 +110,11 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def _in_own_thread(torch: Any, dtype: Any, device: str, threads: int) -> float:
-    """Measure where no mode, autocast or grad setting of the program applies: in a new thread."""
+def _in_own_thread(torch: Any, dtype: Any, device: str, threads: int) -> tuple[float, bool]:
+    """Measure where no mode, autocast or grad setting of the program applies: in a new thread.
+
+    Returns the peak, and whether the CPUs were ours alone meanwhile.
+    """
     found: list[float] = []
     errors: list[Exception] = []
 
@@ -121,12 +128,16 @@ def _in_own_thread(torch: Any, dtype: Any, device: str, threads: int) -> float:
             errors.append(error)
 
     thread = threading.Thread(target=run, name="stepscope-peak-flops", daemon=True)
+    cpu_s, wall_s = time.process_time(), time.perf_counter()
     thread.start()
     thread.join()
+    cpu_s, wall_s = time.process_time() - cpu_s, time.perf_counter() - wall_s
     if errors:
         what = f"{str(dtype).removeprefix('torch.')} on {device!r}"
         raise UsageError(f"{what} cannot be measured: {_first_line(errors[0])}") from errors[0]
-    return found[0]
+    wanted_cpus = min(float(threads), usable_cpus(os.getpid()) or math.inf)
+    is_on_cpus = torch.device(device).type == "cpu"
+    return found[0], not is_on_cpus or cpu_s > _ALONE * wanted_cpus * wall_s
 
 
 def _best(torch: Any, dtype: Any, device: str) -> float:

@@ -55,6 +55,9 @@ OWN_PROBES: Final = "stepscope.probes"  # hook calls that only looked (nested mo
 OWN_CALL_COST_NS: Final = "stepscope.call_cost_ns"  # cost of one recorded call, calibrated here
 OWN_PROBE_COST_NS: Final = "stepscope.probe_cost_ns"  # cost of one probe, calibrated here
 OWN_STARTUP_NS: Final = "stepscope.startup_ns"  # wall time spent joining this process
+OWN_RUN_COST_NS: Final = "stepscope.run_cost_ns"  # cost of one run of an operation, calibrated
+OWN_LOOKS_NS: Final = "stepscope.looks_ns"  # wall time of the program that readings at ends took
+OWN_SAMPLER_CPU_NS: Final = "stepscope.sampler_cpu_ns"  # CPU time of the sampler in the program
 OWN_CPU_NS: Final = "stepscope.launcher_cpu_ns"  # CPU time of the launcher
 
 # Samples about a process; arg: its pid. Counters are cumulative since that process began.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.errors import FormatError
 from stepscope.model.finding import Finding, Location, Recommendation
 from stepscope.model.kinds import KINDS
+
+if TYPE_CHECKING:
+    from stepscope.model.metrics import PerformanceMetrics
 
 __all__ = ["SCHEMA", "PhaseShare", "RankSummary", "StepsSummary", "Summary"]
 
@@ -65,6 +68,7 @@ class Summary:
     overhead: Mapping[str, Any] = field(default_factory=dict)
     coverage: Mapping[str, Any] = field(default_factory=dict)
     ranks: tuple[RankSummary, ...] = ()
+    operations: tuple[PerformanceMetrics, ...] = ()  # blocks that the program named itself
 
     @property
     def verdict(self) -> Finding | None:
@@ -88,11 +92,14 @@ class Summary:
             "overhead": dict(self.overhead),
             "coverage": dict(self.coverage),
             "ranks": [rank._asdict() for rank in self.ranks],
+            "operations": [one.to_dict() for one in self.operations],
         }
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Summary:
         """A saved summary again. Raises FormatError for what is none."""
+        from stepscope.model.metrics import PerformanceMetrics  # 5 ms that the launcher saves
+
         try:
             return cls(
                 run=dict(saved["run"]),
@@ -107,6 +114,7 @@ class Summary:
                 overhead=dict(saved["overhead"]),
                 coverage=dict(saved["coverage"]),
                 ranks=tuple(RankSummary(**rank) for rank in saved["ranks"]),
+                operations=tuple(map(PerformanceMetrics.from_dict, saved.get("operations", []))),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise FormatError(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 from stepscope.errors import NoResultsError, UsageError
 from stepscope.model.finding import Finding
 from stepscope.model.metrics import PerformanceMetrics
 from stepscope.profilers.config import ProfilingConfig
 from stepscope.session.blocks import BlockProfile, Tracing
+from stepscope.session.keep import save_here
 
 __all__ = ["CPUMemoryProfiler", "GPUProfiler", "disabled_metrics"]
 
@@ -60,6 +62,10 @@ class _Profiler:
         if not self._profile.is_open:
             raise UsageError("It is not profiling: call start_profiling() first.")
         return self._profile.so_far()
+
+    def save(self, path: str | Path | None = None, name: str = "") -> Path:
+        """Keep everything that this process recorded as a run, for `stepscope report`."""
+        return save_here(path, name)
 
     def get_bottlenecks(self) -> list[Finding]:
         """What was in the way between the last start and stop, the worst first; [] for nothing."""

@@ -6,9 +6,10 @@ import functools
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from stepscope.config import Settings
 from stepscope.errors import NoResultsError, UsageError
@@ -17,39 +18,33 @@ from stepscope.model.metrics import PerformanceMetrics
 from stepscope.profilers.blocks import disabled_metrics
 from stepscope.profilers.config import ProfilingConfig
 from stepscope.session.blocks import BlockProfile
-from stepscope.session.now import nothing
+from stepscope.session.keep import save_here
+from stepscope.session.now import Nothing, nothing
 from stepscope.session.profile import Profile
 from stepscope.session.wishes import Wishes
 
-__all__ = ["profile_context", "profile_function"]
+__all__ = ["ProfileContext", "profile_context", "profile_function"]
 
 _DEFAULTS = ProfilingConfig()
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class profile_context:  # noqa: N801 (used like a function)
-    """A block with a name: `current_metrics` while it runs, `metrics` and `bottlenecks` after it.
+class ProfileContext:
+    """A block with a name. See `profile_context`."""
 
-    >>> with profile_context("sum") as profiler:
-    ...     total = sum(range(1000))
-    >>> profiler.metrics.calls
-    1
-    """
-
-    def __init__(self, name: Any, config: ProfilingConfig | None = None) -> None:
+    def __init__(self, name: Any, config: ProfilingConfig) -> None:
         if not isinstance(name, str) or not name:
             raise UsageError(f"A context is named by a text that is not empty, not {name!r}.")
         self.name = name
-        self.config = config or _DEFAULTS
+        self.config = config
         self._block = BlockProfile(name, self.config, gpu=True)
         self._metrics: PerformanceMetrics | None = None
         self.bottlenecks: list[Finding] = []
 
-    def __enter__(self) -> profile_context:
+    def __enter__(self) -> ProfileContext:
         if self._block.is_open:
             raise UsageError(f"The context {self.name!r} is entered already: make another one.")
-        if self.config.enabled:
-            self._block.open()
+        self._block.open()
         return self
 
     def __exit__(
@@ -70,13 +65,40 @@ class profile_context:  # noqa: N801 (used like a function)
     @property
     def metrics(self) -> PerformanceMetrics:
         """Of the whole block, when it has ended."""
-        if not self.config.enabled:
-            return disabled_metrics()
         if self._metrics is None:
             raise NoResultsError(
                 f"The context {self.name!r} has not ended yet: see current_metrics."
             )
         return self._metrics
+
+    def save(self, path: str | Path | None = None, name: str = "") -> Path:
+        """Keep everything that this process recorded as a run, for `stepscope report`."""
+        return save_here(path, name)
+
+
+class _Disabled(Nothing):  # type: ignore[misc]
+    """What `enabled=False` gives: nothing is measured, and nothing is above any threshold."""
+
+    name = ""
+    bottlenecks: ClassVar[list[Finding]] = []
+    current_metrics = metrics = disabled_metrics()
+
+
+_disabled = _Disabled()
+_Disabled.__enter__ = _disabled  # called, it gives itself; a function would have to be bound first
+
+
+def profile_context(name: str, config: ProfilingConfig | None = None) -> ProfileContext:
+    """A block with a name: `current_metrics` while it runs, `metrics` and `bottlenecks` after it.
+
+    >>> with profile_context("sum") as profiler:
+    ...     total = sum(range(1000))
+    >>> profiler.metrics.calls
+    1
+    """
+    if config is None:
+        return ProfileContext(name, _DEFAULTS)
+    return ProfileContext(name, config) if config.enabled else _disabled
 
 
 class _Functions:

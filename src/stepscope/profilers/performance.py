@@ -9,10 +9,13 @@ from typing import Any
 
 from stepscope.config import MEMORY_INTERVAL_S
 from stepscope.errors import UsageError
+from stepscope.model.lines import LineProfile
 from stepscope.model.metrics import MB, PerformanceMetrics
 from stepscope.profilers.config import checked_number
+from stepscope.session.keep import save_here
+from stepscope.session.lines import lines_table
 from stepscope.session.now import gpu_memory_share, nothing, rss_bytes
-from stepscope.session.profile import Profile
+from stepscope.session.profile import MOST_OPERATIONS, Profile
 from stepscope.session.wishes import Wishes
 
 __all__ = ["PerformanceProfiler"]
@@ -91,7 +94,8 @@ class PerformanceProfiler:
             return self._makers[operation_name]()  # type: ignore[no-any-return]
         except (KeyError, TypeError):
             make = self._engine.maker(operation_name)
-        self._makers[operation_name] = make
+        if len(self._makers) < MOST_OPERATIONS:
+            self._makers[operation_name] = make
         return make()
 
     @property
@@ -116,6 +120,17 @@ class PerformanceProfiler:
         """Whether any run has ended, with or without an exception."""
         return self._profile is not None and self._profile.has_results()
 
+    def get_line_profile(self, operation_name: str | None = None) -> LineProfile:
+        """Where the time of an operation went, by function and line, from samples of the stack of
+        the thread that ran it (1,000 a second). Without a name: of the one that ended last."""
+        name = self._engine.last() if operation_name is None else operation_name
+        return self._engine.line_profile(name)
+
+    def line_profile_table(self, operation_name: str | None = None, width: int = 100) -> str:
+        """The same as a table for people, with the source of the lines."""
+        name = self._engine.last() if operation_name is None else operation_name
+        return lines_table(self._engine.line_profile(name), name, width)
+
     def get_current_memory(self) -> float:
         """What this process holds of the machine's memory now, in MB; nan: it cannot be read."""
         now = rss_bytes()
@@ -134,4 +149,4 @@ class PerformanceProfiler:
 
         path: a new or empty folder; without one it goes to `runs`, under `name` or the time.
         """
-        return self._engine.save(None if path is None else Path(path), name)
+        return save_here(path, name)

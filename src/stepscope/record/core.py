@@ -6,6 +6,7 @@ STEPSCOPE_CORE=python asks for the twin.
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ def _choose() -> tuple[Any, str]:
     try:
         from stepscope.record import _native
 
+        if not hasattr(_native, "StackSampler"):  # a Python whose frames it does not know
+            from stepscope.record.twin_sampler import TwinStackSampler
+
+            _native.StackSampler = partial(TwinStackSampler, _native)
         return _native, "the compiled extension was loaded"
     except ImportError as error:
         from stepscope.record.twin import TwinCore

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-__all__ = ["Core", "Ledger", "Operation", "StackTable"]
+__all__ = ["Core", "Ledger", "Node", "Operation", "StackSampler", "StackTable"]
+
+# (number, number of its caller, file, function, line). Caller 0: outermost. A code object that was
+# freed before anybody could look has no file, the function "?" and line 0.
+Node: TypeAlias = tuple[int, int, str, str, int]
 
 
 class Ledger(Protocol):
@@ -56,14 +60,55 @@ class Operation(Protocol):
         first_start_ns, last_end_ns."""
 
 
+class StackSampler(Protocol):
+    """Looks at the Python threads of this process at irregular intervals, from a thread of its own.
+
+    Each look at a thread is a sample event: arg is the number of its stack, value the ns since the
+    event before (what the sample stands for), track the thread. Looks at a thread that did not run
+    in between may be told as one, at most every 50 ms.
+    """
+
+    def start(
+        self,
+        interval_ns: int,
+        threads: Sequence[int] = (),
+        skip: Sequence[int] = (),
+        /,
+    ) -> None:
+        """Sample every 0.5 to 1.5 intervals. One sampler a process: RuntimeError if one runs.
+
+        `threads`: only these, by the kernel's ids; none given: all. `skip`: never these.
+        """
+
+    def stop(self) -> None:
+        """End the thread; harmless when none runs. Python's own end does it too."""
+
+    def wait(self) -> bool:
+        """Until there is something new to resolve, at most every 50 ms; False: it was stopped.
+
+        A code object that ends before somebody resolves is lost, so one thread should wait. That
+        thread is not sampled.
+        """
+
+    def resolve(self) -> list[Node]:
+        """What the numbers that are new since the last call mean, callers before their callees."""
+
+    def counters(self) -> dict[str, int]:
+        """taken, torn (thrown away), late (looks that had to wait more than an interval for a CPU
+        or the GIL: they favour what lets go of it), truncated (outer or inner frames missing),
+        nodes, lost_nodes (freed before they could be told) and cpu_ns of its thread."""
+
+
 class Core(Protocol):
     """The calls of docs/architecture.md, "The recorder"."""
 
     name: str
-    nothing: Any  # can be called, entered and left, and does nothing
+    Nothing: type[Any]  # its objects can be called, entered and left, and do nothing
+    nothing: Any  # one of them
     Ledger: Callable[[], Ledger]
     StackTable: Callable[[], StackTable]
     Operation: Callable[[int, int, int], Operation]  # name, identity, how many runs to keep
+    StackSampler: Callable[[int], StackSampler]
 
     def now_ns(self) -> int: ...
     def intern(self, text: str, /) -> int: ...
@@ -83,7 +128,7 @@ class Core(Protocol):
         track: int = 0,
         /,
     ) -> None: ...
-    def sample(self, name: int, value: float, arg: int = 0, /) -> None: ...
+    def sample(self, name: int, value: float, arg: int = 0, track: int = 0, /) -> None: ...
     def mark(self, name: int, arg: int = 0, text: int = 0, /) -> None: ...
     def set_step(self, number: int, /) -> None: ...
     def gc_callback(self, name: int, /) -> Callable[[str, dict[str, int]], None]: ...
@@ -102,7 +147,8 @@ class Core(Protocol):
     def resume(self) -> None: ...
     def counters(self) -> dict[str, int]: ...
     def after_fork(self) -> None: ...
-    def discard(self) -> None: ...
+    def position(self) -> tuple[int, int, int, int]: ...
+    def discard(self, position: tuple[int, int, int, int] = (0, 0, 0, 0), /) -> None: ...
     def watch_memory(self, rss: int, peak: int, /) -> bool: ...
     def cpu_now(self) -> tuple[int, int]: ...
     def call_at(self, callback: Callable[[], int] | None, at_ns: int, /) -> None: ...

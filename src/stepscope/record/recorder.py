@@ -40,6 +40,7 @@ class Recorder:
         self.resume = core.resume
         self.counters = core.counters
         self.after_fork = core.after_fork
+        self.position = core.position
         self.discard = core.discard
         self.failures: dict[str, int] = {}
         self._failed_name = core.intern(names.HOOK_FAILED)

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from stepscope.record.frames import events_frame, names_frame
 from stepscope.record.twin_ledger import TwinLedger, TwinStackTable
 from stepscope.record.twin_operation import TwinNothing, TwinOperation, TwinWatch, cpu_now
+from stepscope.record.twin_sampler import TwinStackSampler
 from stepscope.record.twin_writer import TwinWriter
 
 __all__ = ["TwinCore"]
@@ -85,6 +86,7 @@ class TwinCore:
 
     name = "python"
     StackTable = TwinStackTable
+    Nothing = TwinNothing
     nothing = TwinNothing()
     cpu_now = staticmethod(cpu_now)
 
@@ -137,6 +139,9 @@ class TwinCore:
         numbers = (operation.name, operation.identity)
         row = (start_ns, end_ns - start_ns, -1, -1, read, cpu_ns, *numbers)
         self._push(log, (*row, self._step, log.track, SPAN, flags))
+
+    def StackSampler(self, name: int) -> TwinStackSampler:  # noqa: N802
+        return TwinStackSampler(self, name)
 
     def intern(self, text: str) -> int:
         with self._lock:
@@ -234,8 +239,8 @@ class TwinCore:
     ) -> None:
         self._event(SPAN, time_ns, name, duration_ns=duration_ns, arg=arg, value=value, track=track)
 
-    def sample(self, name: int, value: float, arg: int = 0) -> None:
-        self._event(SAMPLE, self.now_ns(), name, value=value, arg=arg)
+    def sample(self, name: int, value: float, arg: int = 0, track: int = 0) -> None:
+        self._event(SAMPLE, self.now_ns(), name, value=value, arg=arg, track=track)
 
     def mark(self, name: int, arg: int = 0, text: int = 0) -> None:
         self._event(MARK, self.now_ns(), name, arg=arg, text=text)
@@ -351,11 +356,18 @@ class TwinCore:
             counters["last_errno"] = self._writer.last_errno
         return counters
 
-    def discard(self) -> None:
+    def position(self) -> tuple[int, int, int, int]:
         log = self._local.log
-        log.rows.clear()
-        log.open.clear()
-        log.recorded = log.dropped = log.calls = log.probes = 0
+        return log.recorded, log.dropped, log.calls, log.probes
+
+    def discard(self, position: tuple[int, int, int, int] = (0, 0, 0, 0)) -> None:
+        log = self._local.log
+        if not any(position):
+            log.open.clear()
+        while log.rows and log.recorded > position[0]:
+            log.rows.pop()
+            log.recorded -= 1
+        _, log.dropped, log.calls, log.probes = position
 
     def after_fork(self) -> None:
         """Only the forking thread lives on; what it had recorded is the parent's to write."""

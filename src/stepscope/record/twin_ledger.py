@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
 
-__all__ = ["TwinLedger", "TwinStackTable"]
+__all__ = ["TwinLedger", "TwinStackTable", "line_of"]
 
 MAX_BYTES = 1 << 48
 MAX_ADDRESS = (1 << 63) - 1
@@ -131,11 +131,11 @@ class TwinStackTable:
         frames = []
         while number:
             number, code, instruction = self._nodes[number - 1]
-            frames.append((code.co_filename, code.co_qualname, _line_of(code, instruction)))
+            frames.append((code.co_filename, code.co_qualname, line_of(code, instruction)))
         return frames
 
 
-def _line_of(code: CodeType, instruction: int) -> int:
+def line_of(code: CodeType, instruction: int) -> int:
     for start, end, line in code.co_lines():
         if start <= instruction < end:
             return line if line is not None else -1

@@ -112,7 +112,7 @@ class TwinOperation:
         self.last_ns, self.last_end_ns = wall_ns, end_ns
         self.longest_ns = max(self.longest_ns, wall_ns)
         self.shortest_ns = min(self.shortest_ns, wall_ns) if self.calls > 1 else wall_ns
-        if _is_recorded(self.calls, self._keep):
+        if self.name and _is_recorded(self.calls, self._keep):
             self.core.push_run(self, times_ns, float(sum(cpu_ns)), failed, read)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -13,11 +14,15 @@ from stepscope.model.finding import Finding, Location
 from stepscope.model.summary import PhaseShare, RankSummary, Summary
 from stepscope.report.glyphs import Glyphs, glyphs_for
 
+if TYPE_CHECKING:
+    from stepscope.model.metrics import PerformanceMetrics
+
 __all__ = ["render"]
 
 _FINDINGS = 4
 _BAR = 30
 _RANKS = 8
+_OPERATIONS = 20
 _INDENT = 4
 _COLOURS = {
     "input wait": "yellow",
@@ -57,6 +62,9 @@ class _View:
         for number, finding in enumerate(self._summary.findings[:_FINDINGS], 1):
             yield Text()
             yield from self._finding(number, finding)
+        if self._summary.operations:
+            yield Text()
+            yield self._operations()
         yield Text()
         yield self._facts()
 
@@ -125,6 +133,21 @@ class _View:
             table.add_row(self._text("…"), self._text(""), self._text(f"and {more} more"))
         return table
 
+    def _operations(self) -> Table:
+        """The blocks that the program named itself."""
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        titles = ("operation", "runs", "total", "each", "CPU", "peak RAM")
+        for title in titles:
+            justify = "left" if title == "operation" else "right"
+            table.add_column(title, justify=justify, header_style="dim", no_wrap=True)  # type: ignore[arg-type]
+        shown = self._summary.operations[:_OPERATIONS]
+        for metrics in shown:
+            table.add_row(*(self._text(cell) for cell in _operation_cells(metrics)))
+        more = len(self._summary.operations) - len(shown)
+        if more:
+            table.add_row(self._text(f"… and {more:,} more"))
+        return table
+
     def _finding(self, number: int, finding: Finding) -> Iterator[RenderableType]:
         facts = [f"{_percent(finding.share)} of the time"]
         if finding.kind != "compute" and finding.max_speedup is not None:
@@ -183,6 +206,19 @@ def _rank_cells(rank: RankSummary) -> tuple[str, str, str, str]:
     return str(rank.rank), f"{rank.steps:,}", median, f"{main} {_percent(rank.shares[main])}"
 
 
+def _operation_cells(metrics: PerformanceMetrics) -> tuple[str, ...]:
+    calls, wall_s, cpu_s = metrics.calls or 0, metrics.execution_time, metrics.cpu_time
+    failed = f" ({metrics.failed_calls:,} failed)" if metrics.failed_calls else ""
+    return (
+        metrics.operation,
+        f"{calls:,}{failed}",
+        "" if wall_s is None else _duration(wall_s * 1000),
+        "" if wall_s is None or not calls else _duration(wall_s * 1000 / calls),
+        "" if cpu_s is None else _duration(cpu_s * 1000),
+        "" if metrics.peak_ram_mb is None else f"{metrics.peak_ram_mb * 2**20 / 1e6:,.1f} MB",
+    )
+
+
 def _place(location: Location) -> str:
     if location.file is None:
         return location.function or ""
@@ -203,6 +239,8 @@ def _factor(factor: float) -> str:
 
 
 def _duration(ms: float) -> str:
-    return (
-        f"{ms / 1000:.1f} s" if ms >= 10_000 else f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.2f} ms"
-    )
+    if ms >= 10_000:
+        return f"{ms / 1000:.1f} s"
+    if ms >= 100:
+        return f"{ms:,.0f} ms"
+    return f"{ms:.2f} ms" if ms >= 0.1 or not ms else f"{ms * 1000:.2g} µs"

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepscope.analyze.fold import LoopFold
 from stepscope.analyze.loop import Loop
 from stepscope.analyze.overhead import OwnCost, OwnCostFold
-from stepscope.analyze.resources import ResourceFold
+from stepscope.analyze.resources import ResourceFold, Resources
+from stepscope.model import names
 from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
 from stepscope.model.summary import Summary
 from stepscope.store.status import StatusPage
+
+if TYPE_CHECKING:
+    from stepscope.analyze.operations import OperationFold
+    from stepscope.model.metrics import PerformanceMetrics
 
 __all__ = ["RunFold"]
 
@@ -26,14 +31,35 @@ class _ProcessFold:
         self.loop = LoopFold(process.rank, process.pid, process.monotonic_ns)
         self.cost = OwnCostFold()
         self.events = 0
+        self.operations: OperationFold | None = None  # once it names some
+
+    def update(self, batch: Batch) -> None:
+        self.events += batch.count
+        self.cost.update(batch)
+        if self.process.role != "program":
+            return
+        self.loop.update(batch)
+        if self.operations is None and names.OPERATION in batch.names.values():
+            # Few programs profile themselves: the others do without this import.
+            from stepscope.analyze.operations import OperationFold
+
+            self.operations = OperationFold(self.process.pid)
+        if self.operations is not None:
+            self.operations.update(batch)
 
 
 class RunFold:
     """All processes of a run: `update` with what they recorded, in order; then `summary`."""
 
     def __init__(self) -> None:
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """A forked child has nothing of its parent's."""
         self._processes: dict[tuple[str, int, int], _ProcessFold] = {}
-        self._resources = ResourceFold()
+        # The launcher samples from outside. A program that profiles itself samples too: that
+        # counts where there is no launcher, for the sums of two samplers do not mix.
+        self._resources = {"launcher": ResourceFold(), "program": ResourceFold()}
         self._first_ns, self._last_ns = 0, 0
 
     @property
@@ -48,12 +74,9 @@ class RunFold:
             fold = self._processes[key] = _ProcessFold(process)
             self._first_ns = min(self._first_ns or process.monotonic_ns, process.monotonic_ns)
         for batch in batches:
-            fold.events += batch.count
-            fold.cost.update(batch)
-            self._resources.update(batch)
+            fold.update(batch)
+            self._resources[process.role].update(batch)
             self._last_ns = max(self._last_ns, batch.columns["time_ns"][-1])
-            if process.role == "program":
-                fold.loop.update(batch)
 
     def summary(
         self, run: Mapping[str, Any], pages: Sequence[StatusPage], notes: Sequence[str]
@@ -67,7 +90,8 @@ class RunFold:
         loops = self._one_loop_for_each_rank()
         start_ns = min((loop.start_ns for loop in loops), default=self._first_ns)
         end_ns = max((loop.end_ns for loop in loops), default=self._last_ns)
-        resources = self._resources.get(start_ns, end_ns, {loop.pid for loop in loops})
+        pids = {loop.pid for loop in loops} or {fold.process.pid for fold in self._program()}
+        resources = self._used(start_ns, end_ns, pids)
         recorded = Recorded(
             resources=resources,
             costs=_with_losses(self._program(), pages),
@@ -76,8 +100,30 @@ class RunFold:
                 sum(fold.events for fold in self._program()), sum(page.recorded for page in pages)
             ),
             notes=notes,
+            operations=self._operations(),
         )
         return summarize(run, loops, recorded, advise(findings(loops, resources)))
+
+    def _used(self, start_ns: int, end_ns: int, pids: set[int]) -> Resources:
+        inside = self._resources["program"].get(start_ns, end_ns, pids)
+        if not self._launcher():
+            return inside
+        outside = self._resources["launcher"].get(start_ns, end_ns, pids)
+        # The program may have reset the kernel's mark of its peak, after reading it.
+        peaks = [one.program.peak_rss_bytes for one in (inside, outside)]
+        most = max((peak for peak in peaks if peak is not None), default=None)
+        return outside._replace(program=outside.program._replace(peak_rss_bytes=most))
+
+    def _operations(self) -> list[PerformanceMetrics]:
+        """Those of all processes, the longest first."""
+        folds = [fold.operations for fold in self._program() if fold.operations is not None]
+        if not folds:
+            return []
+        from stepscope.analyze.measure import Asked, measure
+
+        uses = [fold.get(identity) for fold in folds for identity in fold.identities]
+        found = [measure(use, Asked()) for use in uses if use is not None]
+        return sorted(found, key=lambda metrics: -(metrics.execution_time or 0.0))
 
     def _program(self) -> list[_ProcessFold]:
         return [fold for fold in self._processes.values() if fold.process.role == "program"]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from stepscope.collect.flops import FlopCounter
 from stepscope.collect.gpu import AllocatorPeaks, usable_cuda
@@ -18,11 +17,17 @@ from stepscope.session.inside import Inside
 __all__ = ["Energy", "Extra", "FastMemory", "Flops", "FullRun", "GpuPeaks"]
 
 
-class Extra(Protocol):
-    """Something that is switched on for the time of a run. `enter` gives a token for `leave`."""
+class Extra:
+    """Something that is switched on for the time of a run."""
 
-    def enter(self, identity: str) -> Any: ...
-    def leave(self, token: Any, identity: str) -> None: ...
+    def enter(self, identity: str) -> Any:
+        """Before the run begins; gives a token for `leave`."""
+
+    def begun(self, identity: str) -> None:
+        """The run has begun."""
+
+    def leave(self, token: Any, identity: str) -> None:
+        """The run has ended."""
 
 
 class FullRun:
@@ -41,6 +46,8 @@ class FullRun:
             except Exception as error:  # noqa: BLE001 - the border with the user's program
                 self._session.recorder.failed(f"entering {type(extra).__name__}", error)
         self._run.__enter__()
+        for extra, _ in self._tokens:
+            extra.begun(self._identity)
         return self
 
     def __exit__(
@@ -59,14 +66,13 @@ class FullRun:
         return False
 
 
-class Flops:
+class Flops(Extra):
     """Counts the FLOPs of torch code."""
 
     def __init__(self, session: Inside) -> None:
         self._session = session
         self._counter = FlopCounter()
         self._totals: dict[str, int] = {}
-        self._lock = threading.Lock()
 
     def enter(self, identity: str) -> Any:
         return self._counter.enter(identity)
@@ -75,7 +81,7 @@ class Flops:
         flops = self._counter.leave(token)
         if flops is None:
             return
-        with self._lock:
+        with self._session.lock:
             self._totals[identity] = total = self._totals.get(identity, 0) + flops
             self._session.mark(names.OPERATION_FLOPS, identity, total)
 
@@ -88,7 +94,7 @@ class Flops:
         return self._counter.notes()
 
 
-class GpuPeaks:
+class GpuPeaks(Extra):
     """The most that torch held of each GPU's memory."""
 
     def __init__(self, session: Inside, cuda: Any) -> None:
@@ -107,7 +113,7 @@ class GpuPeaks:
         return usable_cuda()
 
 
-class Energy:
+class Energy(Extra):
     """Reads the counters of energy at both ends of every run, however short."""
 
     def __init__(self, session: Inside) -> None:
@@ -120,19 +126,18 @@ class Energy:
         self._session.look()
 
 
-class FastMemory:
+class FastMemory(Extra):
     """Samples this process's memory often while a run goes on: enough to tell a leak."""
 
     def __init__(self, session: Inside, interval_s: float) -> None:
         self._session = session
         self._interval_s = interval_s
-        self._lock = threading.Lock()
         self._open = 0
         self._pid = 0
         self._collector: SystemCollector | None = None
 
     def enter(self, identity: str) -> None:
-        with self._lock:
+        with self._session.lock:
             if self._pid != os.getpid():  # also in a forked child: its threads are not ours
                 self._pid, self._open = os.getpid(), 0
                 self._collector = SystemCollector(
@@ -143,5 +148,5 @@ class FastMemory:
             self._collector.start(self._session.recorder)
 
     def leave(self, token: None, identity: str) -> None:
-        with self._lock:
+        with self._session.lock:
             self._open -= 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -29,6 +30,10 @@ __all__ = ["Follower", "Inside", "current", "inside"]
 _COST_SHARE = 100  # readings at the ends of runs may take a hundredth of the time
 _LEAST_NS = 10_000_000  # between two of them
 _LINGER_SAMPLES = 4  # the sampler goes on for so long after the last run has ended
+_CALIBRATIONS = 50
+_FILES_KEPT = 24  # of 8 MiB each: what is older is dropped, and its totals stay
+_NOWHERE = "/nonexistent/stepscope"  # events are counted as lost; totals are known without them
+_SAID_AT_ONCE = 512  # operations whose totals are recorded between two flushes: rings are short
 _TOTALS = {
     "calls": names.OPERATION_CALLS,
     "failed": names.OPERATION_FAILED,
@@ -44,6 +49,7 @@ class Follower(Protocol):
     """Is given what is recorded, as it is read back."""
 
     def update(self, process: ProcessInfo, batches: Iterable[Batch]) -> None: ...
+    def after_fork(self) -> None: ...
 
 
 class Inside:
@@ -63,19 +69,49 @@ class Inside:
             self.recorder.intern(names.PROCESS_RSS_BYTES),
             self.recorder.intern(names.PROCESS_PEAK_RSS_BYTES),
         )
+        self._say_run_cost()
+        self._operations: dict[str, Operation] = {}
+        self._followers: list[Follower] = []
+        self._at_tick: list[Callable[[], None]] = []
+        self._is_forked = False
+        self._interval_s = 1e9
         self._begin()
-        os.register_at_fork(after_in_child=self._begin)
+        # A fork waits until nobody is in the middle of something.
+        os.register_at_fork(
+            before=lambda: self.lock.acquire(),
+            after_in_parent=lambda: self.lock.release(),
+            after_in_child=self._after_fork,
+        )
+
+    def _after_fork(self) -> None:
+        """In a forked child: what was measured is the parent's."""
+        self._is_forked = True
+        self._begin()
+        for follower in self._followers:
+            follower.after_fork()
+
+    def _say_run_cost(self) -> None:
+        """What one run of an operation takes of the program, measured on one that does nothing."""
+        recorder = self.recorder
+        empty = recorder.core.Operation(0, 0, 1)  # without a name: nothing of it is recorded
+        best_ns = 1 << 40
+        for _ in range(_CALIBRATIONS):
+            began_ns = recorder.now_ns()
+            with empty.run():
+                pass
+            best_ns = min(best_ns, recorder.now_ns() - began_ns)
+        recorder.sample(recorder.intern(names.OWN_RUN_COST_NS), float(best_ns))
 
     def _begin(self) -> None:
-        """Also in a forked child: what was measured is the parent's."""
-        self._lock = threading.RLock()
-        self._operations: dict[str, Operation] = {}
+        self.lock = threading.RLock()
         self._said: dict[str, int] = {}  # identity → number of runs in the totals last recorded
         self._fold = OperationFold(os.getpid())
-        self._followers: list[Follower] = []
         self._tail = RunTail(self._program.run, self._is_ours)
         self._idle = 0
-        self._collector = SystemCollector(os.getpid(), 1e9, keep_going=self._goes_on)
+        self._looks_ns = self._sampler_cpu_ns = 0  # what we cost
+        self._collector = SystemCollector(
+            os.getpid(), self._interval_s, keep_going=self._goes_on
+        )
         self.recorder.core.call_at(self._look_at_ends, 0)
 
     @property
@@ -84,20 +120,22 @@ class Inside:
         return self._program.run
 
     def _is_ours(self, base: Path) -> bool:
-        """This process and the workers it started, not other ranks or the launcher."""
-        return base.parent.name == self._program.base.parent.name
+        """This process and the workers it started, not other ranks, the launcher or a parent."""
+        own = self._program.base
+        return base == own or (not self._is_forked and base.parent.name == own.parent.name)
 
     # ---- operations ----
 
     def operation(self, identity: str, keep: int, interval_s: float) -> Operation:
         """The operation of that identity; `interval_s`: how often to sample while it runs."""
-        with self._lock:
+        with self.lock:
             found = self._operations.get(identity)
             if found is None:
                 number = self.recorder.intern(identity)
                 found = self.recorder.core.Operation(self._name, number, keep)
                 self._operations[identity] = found
-            self._collector.interval_s = min(self._collector.interval_s, interval_s)
+            self._interval_s = min(self._interval_s, interval_s)
+            self._collector.interval_s = self._interval_s
             return found
 
     def mark(self, name: str, identity: str, arg: int = 0) -> None:
@@ -108,10 +146,14 @@ class Inside:
         """A run begins or ends, and the last look is long enough ago; when the next may be."""
         began_ns = self.recorder.now_ns()
         self._idle = 0
-        self._collector.look(self.recorder)  # before its thread, which would be in our way
-        self._collector.start(self.recorder)
-        now_ns = self.recorder.now_ns()
-        return now_ns + max(_LEAST_NS, _COST_SHARE * (now_ns - began_ns))
+        try:
+            self._collector.look(self.recorder)  # before its thread, which would be in our way
+            self._collector.start(self.recorder)
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            self.recorder.failed("sampling at the end of a run", error)
+        cost_ns = self.recorder.now_ns() - began_ns
+        self._looks_ns += cost_ns
+        return began_ns + cost_ns + max(_LEAST_NS, _COST_SHARE * cost_ns)
 
     def look(self) -> None:
         """Sample everything now."""
@@ -119,14 +161,23 @@ class Inside:
 
     def _goes_on(self) -> bool:
         """Asked by the sampler after each sample: is anything running, or was it just now?"""
-        self.pull()
+        before_ns = time.thread_time_ns()
+        try:
+            self.pull()
+            for callback in self._at_tick:
+                callback()
+            if ENV_RUN not in os.environ:  # a launcher takes away what it has read
+                self._tail.drop_done(_FILES_KEPT)
+        except Exception as error:  # noqa: BLE001 - ours alone: the program goes on
+            self.recorder.failed("reading back what was recorded", error)
         running = any(one.totals()["running"] for one in list(self._operations.values()))
         self._idle = 0 if running else self._idle + 1
+        self._sampler_cpu_ns += time.thread_time_ns() - before_ns
         return self._idle < _LINGER_SAMPLES
 
     def add_source(self, source: Source) -> None:
         """Something more to sample along."""
-        with self._lock:
+        with self.lock:
             self._sources += (source,)
             old, self._collector = (
                 self._collector,
@@ -144,8 +195,9 @@ class Inside:
 
     def pull(self) -> None:
         """Takes in what was recorded since the last time."""
-        with self._lock:
+        with self.lock:
             self._say_totals()
+            self._say_cost()
             self.recorder.flush()
             for news in self._tail.read_new():
                 if news.base == self._program.base:
@@ -155,13 +207,22 @@ class Inside:
                     follower.update(news.process, news.batches)
 
     def _say_totals(self) -> None:
+        said = 0
         for identity, operation in self._operations.items():
             totals = operation.totals()
-            if totals["calls"] != self._said.get(identity):
+            if totals["calls"] != self._said.get(identity, 0):
+                said += 1
+                if said % _SAID_AT_ONCE == 0:
+                    self.recorder.flush()
                 self._said[identity] = totals["calls"]
                 text = self.recorder.intern(identity)
                 for key, number in self._ids.items():
                     self.recorder.mark(number, totals[key], text)
+
+    def _say_cost(self) -> None:
+        sample, intern = self.recorder.sample, self.recorder.intern
+        sample(intern(names.OWN_LOOKS_NS), float(self._looks_ns))
+        sample(intern(names.OWN_SAMPLER_CPU_NS), float(self._sampler_cpu_ns))
 
     def use(self, identity: str) -> OperationUse | None:
         """What an operation used, over all runs that have ended; None: none has."""
@@ -186,15 +247,19 @@ class Inside:
         self.pull()
         return self._fold.between(identity, start_ns, end_ns)
 
+    def at_tick(self, callback: Callable[[], None]) -> None:
+        """Call it with each sample that the sampler's thread takes."""
+        self._at_tick.append(callback)
+
     def follow(self, follower: Follower) -> None:
         """Give it everything that is recorded from now on."""
-        with self._lock:
+        with self.lock:
             self.pull()
             self._followers.append(follower)
 
     def unfollow(self, follower: Follower) -> None:
         """Give it what was recorded up to now, and nothing more."""
-        with self._lock:
+        with self.lock:
             self.pull()
             if follower in self._followers:
                 self._followers.remove(follower)
@@ -231,7 +296,10 @@ def _temporary_run() -> str:
     import shutil
     import tempfile
 
-    folder = tempfile.mkdtemp(prefix="stepscope-")
+    try:
+        folder = tempfile.mkdtemp(prefix="stepscope-")
+    except OSError:
+        return _NOWHERE
     owner = os.getpid()
 
     def remove() -> None:

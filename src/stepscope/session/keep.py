@@ -10,19 +10,29 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.config import RUNS_FOLDER
-from stepscope.errors import StepscopeError
-from stepscope.session.inside import Inside
+from stepscope.errors import NoResultsError, StepscopeError
+from stepscope.session.inside import Inside, current
 from stepscope.session.meta import describe_process
-from stepscope.session.report import summarise_run
-from stepscope.store.index import add_run
-from stepscope.store.rundir import create_run, write_meta
-from stepscope.store.summary import write_summary
 
-__all__ = ["save_run"]
+__all__ = ["save_here"]
 
 
-def save_run(session: Inside, output: Path | None, name: str) -> Path:
-    """A copy of everything recorded so far; recording goes on. UsageError: it cannot be there."""
+def save_here(path: str | Path | None = None, name: str = "") -> Path:
+    """What this process recorded so far, as a run folder: `path`, or one in `runs` under `name` or
+    the time. Recording goes on. NoResultsError: nothing was recorded."""
+    session = current()
+    if session is None:
+        raise NoResultsError("Nothing was profiled yet: there is nothing to save.")
+    return _save(session, None if path is None else Path(path), name)
+
+
+def _save(session: Inside, output: Path | None, name: str) -> Path:
+    # These bring sqlite and pyarrow: not before somebody saves.
+    from stepscope.session.report import summarise_run
+    from stepscope.store.index import add_run
+    from stepscope.store.rundir import create_run, write_meta
+    from stepscope.store.summary import write_summary
+
     session.pull()
     run = create_run(Path(RUNS_FOLDER), _label(), output, name)
     if run.notice and output is not None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from stepscope.analyze.measure import Asked, measure
 from stepscope.analyze.operations import OperationUse
 from stepscope.errors import NoResultsError, StepscopeError, UsageError
+from stepscope.model.lines import LineProfile
 from stepscope.model.metrics import PerformanceMetrics
 from stepscope.session.block import Block
+from stepscope.session.energy import EnergyMeter
 from stepscope.session.extras import Energy, Extra, FastMemory, Flops, FullRun, GpuPeaks
 from stepscope.session.inside import inside
+from stepscope.session.lines import Lines
 from stepscope.session.wishes import Wishes
 
 __all__ = ["Profile"]
@@ -26,6 +28,7 @@ OTHERS = "(other operations)"
 _FAST_SHARE, _FASTEST_S = 20, 0.005  # leaks: memory is sampled that much more often
 _numbers = itertools.count(1)
 
+_EXACT = ("calls", "failed", "wall_ns", "user_ns", "system_ns", "shortest_ns", "longest_ns")
 Run = AbstractContextManager[Any]
 
 
@@ -37,8 +40,9 @@ class Profile:
         self._number = next(_numbers)
         self._session = inside()
         self._flops = Flops(self._session) if wishes.flops else None
+        self._energy = EnergyMeter(self._session, wishes) if wishes.energy else None
+        self._lines = Lines(self._session, wishes.lines_interval_s) if wishes.lines else None
         self._extras = self._make_extras()
-        self._lock = threading.Lock()
         self._makers: dict[str, Callable[[], Run]] = {}
         self._operations: dict[str, Any] = {}
 
@@ -54,6 +58,8 @@ class Profile:
             extras.append(Energy(session))
         if self._flops is not None:
             extras.append(self._flops)
+        if self._lines is not None:
+            extras.append(self._lines)
         return tuple(extras)
 
     def identity(self, name: str) -> str:
@@ -63,7 +69,7 @@ class Profile:
         """What makes runs of that operation; the same one every time."""
         if not isinstance(name, str) or not name:
             raise UsageError(f"An operation is named by a text that is not empty, not {name!r}.")
-        with self._lock:
+        with self._session.lock:
             if name not in self._makers and len(self._makers) >= MOST_OPERATIONS:
                 name = OTHERS
             if name not in self._makers:
@@ -87,7 +93,7 @@ class Profile:
 
     def names(self) -> list[str]:
         """Operations that ran, or run, in the order in which they first began."""
-        began = {name: one.totals()["first_start_ns"] for name, one in self._operations.items()}
+        began = {name: one.totals()["first_start_ns"] for name, one in dict(self._operations).items()}
         return sorted((name for name in began if began[name]), key=began.__getitem__)
 
     def last(self) -> str:
@@ -101,14 +107,29 @@ class Profile:
 
     def metrics(self, name: str) -> PerformanceMetrics:
         """NoResultsError: nothing was profiled under that name."""
+        self._refuse_unknown(name)
+        totals = self._operations[name].totals()
+        if not totals["calls"]:  # it runs for the first time
+            use = self._session.use_sampled(self.identity(name), totals["first_start_ns"])
+            return self.measured(use)
+        use = self._session.use(self.identity(name)) or OperationUse(self.identity(name))
+        # The same figures as in the trace, and there even when the disk is full.
+        exact: dict[str, Any] = {key: totals[key] for key in _EXACT}
+        return self.measured(replace(use, **exact))
+
+    def line_profile(self, name: str) -> LineProfile:
+        """Where the time of an operation went, by line; UsageError: nobody asked for it."""
+        if self._lines is None:
+            raise UsageError(
+                "Lines were not profiled: make the profiler with enable_line_profiling=True."
+            )
+        self._refuse_unknown(name)
+        return self._lines.profile(self.identity(name))
+
+    def _refuse_unknown(self, name: str) -> None:
         if name not in self.names():
             known = ", ".join(map(repr, self.names()[:20])) or "nothing yet"
             raise NoResultsError(f"There are no metrics of {name!r}. Profiled: {known}.")
-        use = self._session.use(self.identity(name))
-        if use is None or not use.calls:  # it runs for the first time
-            began_ns = self._operations[name].totals()["first_start_ns"]
-            use = self._session.use_sampled(self.identity(name), began_ns)
-        return self.measured(use)
 
     def measured(self, use: OperationUse) -> PerformanceMetrics:
         """The metrics of what was used."""
@@ -122,21 +143,16 @@ class Profile:
             can_reset_peak=self._session.can_reset_peak,
             interval_s=wishes.interval_s,
         )
-        return measure(use, asked)
+        metrics = measure(use, asked)
+        return metrics if self._energy is None else self._energy.added_to(metrics, use)
 
     def walls_s(self) -> dict[str, float]:
         """Operation → how long it took, all runs together."""
         return {name: self._operations[name].totals()["wall_ns"] / 1e9 for name in self.names()}
 
-    def save(self, output: Path | None, name: str) -> Path:
-        """Everything that this process recorded, as a run folder."""
-        from stepscope.session.keep import save_run  # brings pyarrow
-
-        return save_run(self._session, output, name)
-
     def has_results(self) -> bool:
         """Whether any run has ended, with or without an exception."""
-        return any(one.totals()["calls"] for one in self._operations.values())
+        return any(one.totals()["calls"] for one in list(self._operations.values()))
 
 
 def _full_run(session: Any, identity: str, make: Callable[[], Run], extras: Any) -> FullRun:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -85,24 +84,11 @@ class Program:
             self.recorder.failed(what, error)
 
     def _measure_cost(self) -> None:
-        if not self.awake:
-            self._cost = measure_hook_cost(self.recorder)
-            return
-        # Events are being written already: these go to a thread of their own, are forgotten with
-        # it, and nobody writes meanwhile.
-        self.recorder.pause()
+        self.recorder.pause()  # what is measured here is forgotten before anybody writes it
         try:
-            thread = threading.Thread(target=self._measure_cost_here, name="stepscope-cost")
-            thread.start()
-            thread.join()
+            self._cost = measure_hook_cost(self.recorder)
         finally:
             self.recorder.resume()
-
-    def _measure_cost_here(self) -> None:
-        try:
-            self._cost = measure_hook_cost(self.recorder)
-        except Exception as error:  # noqa: BLE001 - an estimate that is not there is not shown
-            self.recorder.failed("measuring the cost of hooks", error)
 
     def _mind_forks_and_the_end(self) -> None:
         atexit.register(self._guarded, "at exit", self._leave)

@@ -75,6 +75,16 @@ class RunTail:
         """Some file was left by its writer and given out whole."""
         return any(tail.done_through >= 0 for tail in self._tails.values())
 
+    def drop_done(self, keep: int) -> None:
+        """Deletes files that were given out whole, except the newest `keep` of each process. Each
+        file can be read by itself, so the rest stays good."""
+        for segment in segments(self._run):
+            done = [
+                f for f in segment.frames if frames_number(f) <= self.done_through(segment.base)
+            ]
+            for path in done[:-keep]:
+                path.unlink(missing_ok=True)
+
     def _read(self, segment: Segment) -> News | None:
         tail = self._tails.setdefault(segment.base, _ProcessTail())
         if tail.broken:

@@ -52,6 +52,19 @@ def test_samples_that_lie_far_apart_say_nothing_about_a_short_loop() -> None:
     assert found.program.cpu_cores is None
 
 
+def test_a_mark_that_is_read_and_reset_counts_for_the_time_since_it_was_read_before() -> None:
+    for name in (names.PYTHON_PEAK_BYTES, names.GPU_PEAK_ALLOCATED_BYTES):
+        found = used(
+            [
+                sample(name, 1.0 * S, 900.0),  # before the window
+                sample(name, 8.1 * S, 64.0),  # the first one after its end
+                sample(name, 9.0 * S, 700.0),  # what came later
+            ]
+        )
+        peak = found.heap_peak_bytes if found.gpus == () else found.gpus[0].peak_allocated_bytes
+        assert peak == 64.0
+
+
 def test_what_was_not_sampled_is_absent_and_not_zero() -> None:
     found = used(counted(names.PROCESS_CPU_NS, 1e9, PROGRAM))
     assert found.program.read_bytes_per_s is None

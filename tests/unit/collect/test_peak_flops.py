@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from stepscope.collect import peak_cache
+from stepscope.collect import peak_cache, peak_flops
 from stepscope.collect.flops import FlopCounter
 from stepscope.collect.peak_cache import Measured
 from stepscope.collect.peak_flops import PeakFlops, measure_peak_flops
@@ -23,12 +25,24 @@ def cache(tmp_path: Path) -> Path:
     return tmp_path / "stepscope" / "peak-flops.json"
 
 
-def test_a_peak_is_measured_once_within_a_second(cache: Path) -> None:
-    began = time.perf_counter()
-    first = measure_peak_flops(cache=cache)
-    took_s = time.perf_counter() - began
+@pytest.fixture
+def kept_anyway(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep peaks however busy the machine is that runs the tests."""
+    monkeypatch.setattr(peak_flops, "_ALONE", 0.0)
 
-    assert took_s < 1.5  # 0.6 s of products; the machine may be busy
+
+def kept(cache: Path) -> PeakFlops:
+    """A peak that was kept, which takes a moment in which nobody else uses the CPUs."""
+    for _ in range(4):
+        peak = measure_peak_flops(cache=cache)
+        if cache.exists():
+            return peak
+    pytest.skip("this machine is too busy to measure a peak")
+
+
+@pytest.mark.usefixtures("kept_anyway")
+def test_a_peak_is_measured_once(cache: Path) -> None:
+    first = measure_peak_flops(cache=cache)
     assert (first.device, first.dtype, first.cached) == ("cpu", "float32", False)
     assert first.threads == torch.get_num_threads()
     assert measure_peak_flops(cache=cache) == PeakFlops(
@@ -38,7 +52,7 @@ def test_a_peak_is_measured_once_within_a_second(cache: Path) -> None:
 
 
 def test_the_peak_is_one_that_a_product_comes_near_and_does_not_pass(cache: Path) -> None:
-    peak = measure_peak_flops(cache=cache).flops_per_s
+    peak = kept(cache).flops_per_s
     x = torch.rand(512, 512)
     rates = []
     for _ in range(50):
@@ -49,6 +63,7 @@ def test_the_peak_is_one_that_a_product_comes_near_and_does_not_pass(cache: Path
     assert 0.2 * peak < max(rates) < 1.5 * peak  # wide: others use this machine too
 
 
+@pytest.mark.usefixtures("kept_anyway")
 def test_what_the_peak_depends_on_is_measured_apart(cache: Path) -> None:
     threads = torch.get_num_threads()
     measure_peak_flops(cache=cache)
@@ -59,6 +74,22 @@ def test_what_the_peak_depends_on_is_measured_apart(cache: Path) -> None:
         torch.set_num_threads(threads)
     assert not measure_peak_flops("bfloat16", cache=cache).cached
     assert measure_peak_flops(cache=cache).cached
+
+
+@pytest.mark.skipif((os.cpu_count() or 99) > 8, reason="too many CPUs to keep busy")
+def test_what_was_measured_on_a_busy_machine_is_not_kept(cache: Path) -> None:
+    burn = "while True: pass"
+    others = [
+        subprocess.Popen([sys.executable, "-c", burn]) for _ in range(2 * (os.cpu_count() or 1))
+    ]
+    try:
+        time.sleep(0.3)
+        assert measure_peak_flops(cache=cache).flops_per_s > 0
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert not cache.exists()
 
 
 def test_the_state_of_torch_stays_as_it_was(cache: Path) -> None:
@@ -144,6 +175,11 @@ def test_a_pipe_in_place_of_the_cache_keeps_nobody_waiting(cache: Path) -> None:
     cache.parent.mkdir()
     os.mkfifo(cache)
     assert peak_cache.read(cache, "key") is None
+    writer = os.open(cache, os.O_RDWR)  # somebody who never says anything
+    try:
+        assert peak_cache.read(cache, "key") is None
+    finally:
+        os.close(writer)
 
 
 @pytest.mark.parametrize("blocked", ["folder", "file"])

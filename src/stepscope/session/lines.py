@@ -1,0 +1,125 @@
+"""Time by line of operations: stacks are sampled while one of them runs."""
+
+from __future__ import annotations
+
+import io
+import linecache
+import os
+import sys
+import threading
+from collections.abc import Iterable
+
+from stepscope.analyze.lines import LineFold
+from stepscope.collect.stacks import StackCollector
+from stepscope.model import names
+from stepscope.model.event import Batch
+from stepscope.model.lines import LineProfile
+from stepscope.model.process import ProcessInfo
+from stepscope.session.extras import Extra
+from stepscope.session.inside import Inside
+
+__all__ = ["Lines", "lines_table"]
+
+
+class _Stacks:
+    """The one sampler of this process, for all profilers that want lines."""
+
+    def __init__(self, session: Inside, interval_s: float) -> None:
+        self._session = session
+        self._interval_s = interval_s
+        self._lock = threading.Lock()
+        self._begin()
+        session.at_tick(self._rest)
+
+    def _begin(self) -> None:
+        self.pid = os.getpid()
+        self._open = 0
+        self._collector = StackCollector(self._interval_s)
+
+    def enter(self) -> None:
+        with self._lock:
+            if self.pid != os.getpid():  # a forked child begins anew
+                self._begin()
+            self._open += 1
+            self._collector.start(self._session.recorder)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._open -= 1
+
+    def _rest(self) -> None:
+        """Now and then: starting it takes a millisecond, so it goes on between two runs."""
+        with self._lock:
+            if not self._open:
+                self._collector.stop()
+
+    def resolve(self) -> None:
+        self._collector.resolve()
+
+
+_stacks: _Stacks | None = None
+
+
+class Lines(Extra):
+    """What samples of the stack tell about the operations of one profiler."""
+
+    def __init__(self, session: Inside, interval_s: float) -> None:
+        global _stacks
+        self._session = session
+        self._fold = LineFold()
+        if _stacks is None:
+            _stacks = _Stacks(session, interval_s)
+        self._stacks = _stacks
+        session.follow(self)
+
+    def update(self, process: ProcessInfo, batches: Iterable[Batch]) -> None:
+        """Its own process only: numbers of stacks are those of one process."""
+        if process.pid == os.getpid():
+            for batch in batches:
+                self._fold.update(batch)
+
+    def after_fork(self) -> None:
+        self._fold = LineFold()
+
+    def enter(self, identity: str) -> None:
+        self._stacks.enter()
+
+    def begun(self, identity: str) -> None:
+        self._session.mark(names.OPERATION_BEGIN, identity, _depth_of_caller())
+
+    def leave(self, token: None, identity: str) -> None:
+        self._stacks.leave()
+
+    def profile(self, identity: str) -> LineProfile:
+        """Where the time of all runs so far went."""
+        self._stacks.resolve()
+        self._session.pull()
+        return self._fold.get(identity)
+
+
+def _depth_of_caller() -> int:
+    """How deep in the stack the program's own frame is that enters: 1 is the outermost."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    depth = 1
+    while frame.f_back is not None:
+        frame = frame.f_back
+        depth += 1
+    return depth
+
+
+def _is_ours(module: object) -> bool:
+    return isinstance(module, str) and module.startswith(("stepscope.session", "stepscope.profil"))
+
+
+def lines_table(profile: LineProfile, title: str, width: int = 100) -> str:
+    """The table of a line profile as text, with the source of the lines where it can be read."""
+    from rich.console import Console
+
+    from stepscope.report.lines import render_lines
+
+    text = io.StringIO()
+    console = Console(file=text, width=width)
+    render_lines(profile, console, linecache.getline, title)
+    return text.getvalue()

@@ -1,0 +1,50 @@
+"""What the pages leave to the reader: a model, data, things that take time, leak and fail."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+__all__ = ["preamble"]
+
+_kept: list[bytearray] = []
+
+
+class _OnNoGpu(list[float]):
+    """There is no GPU here: moving to it leaves things where they are."""
+
+    def cuda(self) -> _OnNoGpu:
+        return self
+
+    def __call__(self, batch: _OnNoGpu) -> list[float]:
+        return [2 * value for value in batch]
+
+
+def _keep(data: bytearray) -> None:
+    _kept.append(data)
+    time.sleep(0.01)
+
+
+def _fail() -> None:
+    time.sleep(0.02)
+    raise OSError("the disk is gone")
+
+
+def _slow(value: Any, seconds: float) -> Any:
+    time.sleep(seconds)
+    return value
+
+
+def preamble() -> dict[str, Any]:
+    return {
+        "__name__": "__main__",
+        "train_epoch": lambda: time.sleep(0.01),
+        "load_dataset": lambda: _slow([1, 2], 0.02),
+        "preprocess": lambda data: _slow(data, 0.01),
+        "train_model": lambda data: _slow(sum(data), 0.03),
+        "LargeModel": _OnNoGpu,
+        "dataloader": [_OnNoGpu([1.0]), _OnNoGpu([2.0])],
+        "allocate_data": lambda: bytearray(b"x" * 2**20),
+        "process_data": _keep,
+        "risky_operation": _fail,
+    }

@@ -1,0 +1,77 @@
+"""The examples of the how-to pages run, in order, and print what the pages say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.run_page import python_blocks
+
+ROOT = Path(__file__).parents[2]
+IN_CODE = ROOT / "docs" / "howto" / "in-code.md"
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What the page printed, and the folder that it ran in."""
+    folder = tmp_path_factory.mktemp("in-code")
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.docs.run_page", str(IN_CODE)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, folder
+
+
+def test_the_first_example_gives_a_summary_and_the_time(ran: tuple[str, Path]) -> None:
+    printed, _ = ran
+    first, second, *_ = printed.splitlines()
+    assert re.fullmatch(r"Peak RAM: \d+ MB, Wall Time: \d+ms, [CG]PU Util: \d+%", first)
+    assert re.fullmatch(r"Training took 0\.\d s", second)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r"training: 0\.\d\d s \(\d+%\)",
+        r"It grows by \d+\.\d MB a second:",
+        r"26,017,792 FLOPs, [\d,]+ a second",  # 2·32·784·512 + 2·32·512·10
+        r"It failed: the disk is gone",
+        r"0\.\d\d s up to there; partial: True",
+        r"memory_interval=-1 is not possible: .*",
+        r"There are no metrics of 'never ran'\. .*",
+        r"2",
+    ],
+)
+def test_the_page_prints(ran: tuple[str, Path], line: str) -> None:
+    printed, _ = ran
+    assert re.search(rf"^{line}$", printed, re.MULTILINE)
+
+
+def test_the_saved_run_is_where_the_page_says_and_can_be_reported(ran: tuple[str, Path]) -> None:
+    _, folder = ran
+    assert (folder / "runs" / "from-code" / "summary.json").is_file()
+    done = subprocess.run(
+        [sys.executable, "-m", "stepscope", "report", "from-code"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder,
+    )
+    assert "leak_check" in done.stdout
+
+
+def test_a_block_keeps_the_line_that_it_has_in_the_page() -> None:
+    page = "text\n```python\na = 1\n```\n\n```\nnot this\n```\n```python\nb = 2\n```\n"
+    assert python_blocks(page) == [(2, "a = 1\n"), (9, "b = 2\n")]
