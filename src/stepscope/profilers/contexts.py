@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -107,6 +108,17 @@ class _Functions:
     def __init__(self, config: ProfilingConfig) -> None:
         self._config = config
         self._profile: Profile | None = None
+        self._owners: dict[str, Any] = {}
+
+    def label(self, function: Any) -> str:
+        """Its qualified name; where another function has that one, with the module or a number. A
+        function that is defined again by the same code is the same."""
+        module = getattr(function, "__module__", "")
+        owner = (module, getattr(inspect.unwrap(function), "__code__", function))
+        name = str(getattr(function, "__qualname__", repr(function)))
+        more = (f"{module}.{name} ({number})" for number in itertools.count(2))
+        labels = itertools.chain((name, f"{module}.{name}"), more)
+        return next(one for one in labels if self._owners.setdefault(one, owner) == owner)
 
     @property
     def profile(self) -> Profile:
@@ -141,8 +153,7 @@ def profile_function(
             raise UsageError(f"@profile_function() goes on a function, not on {function!r}.")
         if not chosen.enabled:
             return function
-        label = name or str(getattr(function, "__qualname__", repr(function)))
-        calls = _Calls(functions, label, chosen.sampling_rate)
+        calls = _Calls(functions, name or functions.label(function), chosen.sampling_rate)
         wrapped = _wrap(function, calls)
         wrapped.get_metrics = calls.metrics
         return wrapped

@@ -109,9 +109,7 @@ class Inside:
         self._tail = RunTail(self._program.run, self._is_ours)
         self._idle = 0
         self._looks_ns = self._sampler_cpu_ns = 0  # what we cost
-        self._collector = SystemCollector(
-            os.getpid(), self._interval_s, keep_going=self._goes_on
-        )
+        self._collector = SystemCollector(os.getpid(), self._interval_s, keep_going=self._goes_on)
         self.recorder.core.call_at(self._look_at_ends, 0)
 
     @property

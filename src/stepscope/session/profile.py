@@ -63,7 +63,8 @@ class Profile:
         return tuple(extras)
 
     def identity(self, name: str) -> str:
-        return f"{self._number}/{name}"
+        """Names of files may hold what is no UTF-8, which cannot be recorded as it is."""
+        return f"{self._number}/{name.encode('utf-8', 'backslashreplace').decode()}"
 
     def maker(self, name: Any) -> Callable[[], Run]:
         """What makes runs of that operation; the same one every time."""
@@ -93,7 +94,9 @@ class Profile:
 
     def names(self) -> list[str]:
         """Operations that ran, or run, in the order in which they first began."""
-        began = {name: one.totals()["first_start_ns"] for name, one in dict(self._operations).items()}
+        began = {
+            name: one.totals()["first_start_ns"] for name, one in dict(self._operations).items()
+        }
         return sorted((name for name in began if began[name]), key=began.__getitem__)
 
     def last(self) -> str:
