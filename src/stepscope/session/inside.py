@@ -76,12 +76,19 @@ class Inside:
         self._is_forked = False
         self._interval_s = 1e9
         self._begin()
-        # A fork waits until nobody is in the middle of something.
         os.register_at_fork(
-            before=lambda: self.lock.acquire(),
-            after_in_parent=lambda: self.lock.release(),
+            before=self._before_fork,
+            after_in_parent=self._forked,
             after_in_child=self._after_fork,
         )
+
+    def _before_fork(self) -> None:
+        """It waits until nobody is in the middle of something."""
+        self.lock.acquire()
+
+    def _forked(self) -> None:
+        """In the parent."""
+        self.lock.release()
 
     def _after_fork(self) -> None:
         """In a forked child: what was measured is the parent's."""

@@ -94,9 +94,8 @@ class Profile:
 
     def names(self) -> list[str]:
         """Operations that ran, or run, in the order in which they first began."""
-        began = {
-            name: one.totals()["first_start_ns"] for name, one in dict(self._operations).items()
-        }
+        operations = dict(self._operations)  # other threads may add some
+        began = {name: one.totals()["first_start_ns"] for name, one in operations.items()}
         return sorted((name for name in began if began[name]), key=began.__getitem__)
 
     def last(self) -> str:

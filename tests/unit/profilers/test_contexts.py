@@ -272,10 +272,10 @@ class TestCoroutines:
             raise KeyError("x")
 
         async def main() -> list[int]:
-            got = []
+            steps = breaking()
+            got = [await anext(steps)]
             with pytest.raises(KeyError):
-                async for item in breaking():
-                    got.append(item)  # noqa: PERF401 - until it breaks
+                await anext(steps)
             return got
 
         assert asyncio.run(main()) == [1]

@@ -15,7 +15,7 @@ def profiler() -> PerformanceProfiler:
 
 @pytest.mark.parametrize("value", [-0.5, 0, math.nan, math.inf, 3601, "1", None, True])
 def test_an_interval_that_is_none_is_refused(value: Any) -> None:
-    with pytest.raises(UsageError, match="memory_interval.*more than 0 and at most 3600"):
+    with pytest.raises(UsageError, match=r"memory_interval.*more than 0 and at most 3600"):
         PerformanceProfiler(memory_interval=value)
 
 
