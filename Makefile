@@ -8,7 +8,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: install demo test test-quick lint format bench clean
+.PHONY: install demo test test-quick stress lint format bench clean
 .DEFAULT_GOAL := install
 
 # Bytecode is compiled here because an environment may forbid Python to write it, and a training
@@ -34,6 +34,10 @@ test: install
 
 test-quick: install
 	$(BIN)/python -m pytest -m 'not slow'
+
+# Threads, tasks and forks that profile at once, for a minute instead of five seconds.
+stress: install
+	STEPSCOPE_STRESS_S=60 $(BIN)/python -m pytest tests/integration/test_inside_concurrency.py
 
 lint: install
 	$(BIN)/ruff check .

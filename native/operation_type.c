@@ -38,6 +38,10 @@ typedef struct {
     int read;
 } Run;
 
+/* Whatever was spent, the memory of a run that long is read at its end if it was at its start: the
+ * reading takes a thousandth of it. */
+enum { LONG_RUN_NS = 10000000 };
+
 /* What the session has set. */
 static uint32_t rss_name, peak_name;
 static int64_t own_pid, cpu_cost_ns;
@@ -100,12 +104,13 @@ static void push_sample(uint32_t name, int64_t time_ns, int64_t bytes) {
                  .type = EVENT_SAMPLE});
 }
 
-static int read_memory(int64_t now, const struct rusage *usage) {
-    if (!rss_name || !memory_is_affordable(now)) return 0;
+static int read_memory(int64_t now, const struct rusage *usage, bool must) {
+    if (!rss_name || !(memory_is_affordable(now) || must)) return 0;
+    int64_t before_ns = thread_cpu_ns(); /* not the wall clock: others may run meanwhile */
     MemoryReading reading = memory_read(usage);
     push_sample(rss_name, now, reading.rss_bytes);
     push_sample(peak_name, now, reading.peak_bytes);
-    memory_pay(now_ns() - now);
+    memory_pay(thread_cpu_ns() - before_ns);
     return reading.peak_bytes >= 0;
 }
 
@@ -149,7 +154,7 @@ static PyObject *run_enter(PyObject *self, PyObject *unused) {
     struct rusage usage;
     call_when_due(now_ns());
     run->start = cpu_before(&usage);
-    run->read = read_memory(now_ns(), &usage) ? READ_AT_START : 0;
+    run->read = read_memory(now_ns(), &usage, false) ? READ_AT_START : 0;
     if (run->read) run->start = cpu_before(&usage);
     run->start_ns = now_ns(); /* last: our own cost stays outside */
     if (!operation->first_start_ns) operation->first_start_ns = run->start_ns;
@@ -189,7 +194,8 @@ static PyObject *run_exit(PyObject *self, PyObject *const *args, Py_ssize_t coun
     int64_t wall_ns = end_ns - run->start_ns;
     bool failed = count > 0 && args[0] != Py_None;
     add_to_totals(operation, end_ns, wall_ns, cpu, failed);
-    if (read_memory(now_ns(), &usage)) run->read |= READ_AT_END;
+    bool must = run->read && wall_ns >= LONG_RUN_NS;
+    if (read_memory(now_ns(), &usage, must)) run->read |= READ_AT_END;
     call_when_due(end_ns);
     /* Without a name it only counts: what a run costs is measured with such a one. */
     if (operation->name && is_recorded(operation->calls, operation->keep))

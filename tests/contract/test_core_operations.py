@@ -245,6 +245,33 @@ def test_nothing_can_be_called_entered_and_left(core: Any) -> None:
     assert core.counters()["recorded"] == recorded
 
 
+def run_and_wait(operation: Any) -> None:
+    with operation.run():
+        pass
+    time.sleep(1)
+
+
+def test_an_operation_is_known_to_have_begun_before_it_ends(core: Any, operation: Any) -> None:
+    before_ns = core.now_ns()
+    with operation.run():
+        began_ns = operation.totals()["first_start_ns"]
+        assert before_ns <= began_ns <= core.now_ns()
+    assert operation.totals()["first_start_ns"] == began_ns
+
+
+def test_a_long_run_is_read_at_its_end_whatever_was_spent(core: Any, operation: Any) -> None:
+    if not core.watch_memory(core.intern("rss"), core.intern("peak")):
+        pytest.skip("this kernel does not let the mark be reset")
+    time.sleep(0.3)  # saves up for readings
+    short = core.Operation(core.intern("operation"), core.intern("1/short"), 1)
+    with operation.run():
+        until = time.monotonic() + 0.05
+        while time.monotonic() < until:  # spends all of it
+            with short.run():
+                pass
+    assert spans(core)[-1]["arg"] == 3
+
+
 def test_an_interrupt_during_a_callback_reaches_the_program(core: Any, operation: Any) -> None:
     calls = []
 
@@ -258,8 +285,6 @@ def test_an_interrupt_during_a_callback_reaches_the_program(core: Any, operation
     core.call_at(callback, 0)
     try:
         with pytest.raises(KeyboardInterrupt):
-            with operation.run():
-                pass
-            time.sleep(1)
+            run_and_wait(operation)
     finally:
         core.call_at(None, NEVER)

@@ -157,8 +157,11 @@ class ResourceFold:
         Those that have ended are in the parent's own figures, with all that they ever used: what
         they had used before the first moment is taken off here.
         """
-        if not any(s.covers(start_ns) for s in self._of(names.PROCESS_CPU_NS, parent, own=True)):
+        own = self._of(names.PROCESS_CPU_NS, parent, own=True)
+        if not any(series.covers(start_ns) for series in own):
             return None
+        # Later than that nobody looked: a child without a sample there has not ended.
+        end_ns = min(end_ns, max(series.last_ns for series in own))
         cpu = self._of(names.PROCESS_CPU_NS, parent, own=False)
         system = self._of(names.PROCESS_SYSTEM_CPU_NS, parent, own=False)
         return _gained(cpu, start_ns, end_ns), _gained(system, start_ns, end_ns)

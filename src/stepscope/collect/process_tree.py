@@ -43,7 +43,7 @@ class ProcessTree:
     def sample(self, recorder: Recorder) -> None:
         thorough = self._round % _THOROUGH_EVERY == 0
         self._round += 1
-        waiting = list(self._known.values())
+        waiting = list(self._known.values())[::-1]  # parents first: what they show is the older
         while waiting:
             process = waiting.pop()
             if process.sample(recorder, thorough, self._has_delays):

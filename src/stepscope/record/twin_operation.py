@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["TwinNothing", "TwinOperation", "TwinWatch", "cpu_now"]
 
 READ_AT_START, READ_AT_END = 1, 2
-_BUDGET_SHARE, _BUDGET_NS = 100, 2_000_000
+_BUDGET_SHARE, _BUDGET_NS, _LONG_RUN_NS = 100, 2_000_000, 10_000_000
 _NEVER = 1 << 62
 _TOTALS = (
     "calls", "failed", "running", "wall_ns", "user_ns", "system_ns", "shortest_ns", "longest_ns",
@@ -39,13 +40,14 @@ class TwinWatch:
     def call_at(self, callback: Callable[[], int] | None, at_ns: int) -> None:
         self._callback, self._due_ns = callback, at_ns
 
-    def read_memory(self) -> bool:
+    def read_memory(self, must: bool = False) -> bool:
         """Whether the peak was read too, and its mark reset."""
         now_ns = self._core.now_ns()
         saved_ns = self._budget_ns + (now_ns - self._budgeted_at_ns) // _BUDGET_SHARE
         self._budget_ns, self._budgeted_at_ns = min(saved_ns, _BUDGET_NS), now_ns
-        if not self._rss or self._budget_ns <= 0:
+        if not self._rss or not (self._budget_ns > 0 or must):
             return False
+        before_ns = time.thread_time_ns()  # not the wall clock: others may run meanwhile
         try:
             with open("/proc/self/status", encoding="ascii") as file:  # noqa: PTH123
                 text = file.read()
@@ -56,7 +58,7 @@ class TwinWatch:
         self._core.sample(self._rss, _kilobytes(text, "VmRSS:"), pid)
         if has_peak:
             self._core.sample(self._peak, _kilobytes(text, "VmHWM:"), pid)
-        self._budget_ns -= self._core.now_ns() - now_ns
+        self._budget_ns -= time.thread_time_ns() - before_ns
         return has_peak
 
     def call_when_due(self, now_ns: int) -> None:
@@ -108,7 +110,6 @@ class TwinOperation:
         self.user_ns += cpu_ns[0]
         self.system_ns += cpu_ns[1]
         self.last_ns, self.last_end_ns = wall_ns, end_ns
-        self.first_start_ns = self.first_start_ns or start_ns
         self.longest_ns = max(self.longest_ns, wall_ns)
         self.shortest_ns = min(self.shortest_ns, wall_ns) if self.calls > 1 else wall_ns
         if self.name and _is_recorded(self.calls, self._keep):
@@ -134,6 +135,7 @@ class TwinRun:
         self._read = READ_AT_START if core.watch.read_memory() else 0
         self._cpu = cpu_now()
         self._start_ns = core.now_ns()
+        operation.first_start_ns = operation.first_start_ns or self._start_ns
         return self
 
     def __exit__(
@@ -151,7 +153,8 @@ class TwinRun:
             return False
         user_ns, system_ns = cpu_now()
         cpu_ns = (user_ns - self._cpu[0], system_ns - self._cpu[1])
-        if core.watch.read_memory():
+        must = bool(self._read) and end_ns - self._start_ns >= _LONG_RUN_NS
+        if core.watch.read_memory(must):
             self._read |= READ_AT_END
         core.watch.call_when_due(end_ns)
         times_ns = (self._start_ns, end_ns)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Literal
@@ -74,7 +73,6 @@ class Flops(Extra):
         self._session = session
         self._counter = FlopCounter()
         self._totals: dict[str, int] = {}
-        self._lock = threading.Lock()
 
     def enter(self, identity: str) -> Any:
         return self._counter.enter(identity)
@@ -83,7 +81,7 @@ class Flops(Extra):
         flops = self._counter.leave(token)
         if flops is None:
             return
-        with self._lock:
+        with self._session.lock:
             self._totals[identity] = total = self._totals.get(identity, 0) + flops
             self._session.mark(names.OPERATION_FLOPS, identity, total)
 
@@ -134,13 +132,12 @@ class FastMemory(Extra):
     def __init__(self, session: Inside, interval_s: float) -> None:
         self._session = session
         self._interval_s = interval_s
-        self._lock = threading.Lock()
         self._open = 0
         self._pid = 0
         self._collector: SystemCollector | None = None
 
     def enter(self, identity: str) -> None:
-        with self._lock:
+        with self._session.lock:
             if self._pid != os.getpid():  # also in a forked child: its threads are not ours
                 self._pid, self._open = os.getpid(), 0
                 self._collector = SystemCollector(
@@ -151,5 +148,5 @@ class FastMemory(Extra):
             self._collector.start(self._session.recorder)
 
     def leave(self, token: None, identity: str) -> None:
-        with self._lock:
+        with self._session.lock:
             self._open -= 1

@@ -6,7 +6,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -31,8 +32,10 @@ _COST_SHARE = 100  # readings at the ends of runs may take a hundredth of the ti
 _LEAST_NS = 10_000_000  # between two of them
 _LINGER_SAMPLES = 4  # the sampler goes on for so long after the last run has ended
 _CALIBRATIONS = 50
+_PATIENCE_S = 0.1  # with a sampler that is at work at that moment
 _FILES_KEPT = 24  # of 8 MiB each: what is older is dropped, and its totals stay
 _NOWHERE = "/nonexistent/stepscope"  # events are counted as lost; totals are known without them
+_SAID_AT_ONCE = 512  # operations whose totals are recorded between two flushes: rings are short
 _TOTALS = {
     "calls": names.OPERATION_CALLS,
     "failed": names.OPERATION_FAILED,
@@ -73,8 +76,23 @@ class Inside:
         self._followers: list[Follower] = []
         self._at_tick: list[Callable[[], None]] = []
         self._is_forked = False
+        self._interval_s = 1e9
         self._begin()
-        os.register_at_fork(after_in_child=self._after_fork)
+        os.register_at_fork(
+            before=self._before_fork,
+            after_in_parent=self._forked,
+            after_in_child=self._after_fork,
+        )
+
+    def _before_fork(self) -> None:
+        """It waits until nobody is in the middle of something; the sampler's thread, which needs
+        the lock now and then, has to be gone by then."""
+        self._collector.before_fork()
+        self.lock.acquire()
+
+    def _forked(self) -> None:
+        """In the parent."""
+        self.lock.release()
 
     def _after_fork(self) -> None:
         """In a forked child: what was measured is the parent's."""
@@ -96,13 +114,14 @@ class Inside:
         recorder.sample(recorder.intern(names.OWN_RUN_COST_NS), float(best_ns))
 
     def _begin(self) -> None:
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        self._gone: deque[tuple[str, Sequence[Follower]]] = deque()
         self._said: dict[str, int] = {}  # identity → number of runs in the totals last recorded
         self._fold = OperationFold(os.getpid())
         self._tail = RunTail(self._program.run, self._is_ours)
         self._idle = 0
         self._looks_ns = self._sampler_cpu_ns = 0  # what we cost
-        self._collector = SystemCollector(os.getpid(), 1e9, keep_going=self._goes_on)
+        self._collector = SystemCollector(os.getpid(), self._interval_s, keep_going=self._goes_on)
         self.recorder.core.call_at(self._look_at_ends, 0)
 
     @property
@@ -119,22 +138,28 @@ class Inside:
 
     def operation(self, identity: str, keep: int, interval_s: float) -> Operation:
         """The operation of that identity; `interval_s`: how often to sample while it runs."""
-        with self._lock:
+        with self.lock:
             found = self._operations.get(identity)
             if found is None:
                 number = self.recorder.intern(identity)
                 found = self.recorder.core.Operation(self._name, number, keep)
                 self._operations[identity] = found
-            self._collector.interval_s = min(self._collector.interval_s, interval_s)
+            self._interval_s = min(self._interval_s, interval_s)
+            self._collector.interval_s = self._interval_s
             return found
 
-    def forget(self, prefix: str) -> None:
-        """Operations of a profiler that nobody has any more: what is recorded of them stays."""
-        with self._lock:
-            gone = [identity for identity in self._operations if identity.startswith(prefix)]
-            if gone:
-                self.pull()
-            for identity in gone:
+    def forget(self, prefix: str, followers: Sequence[Follower] = ()) -> None:
+        """Operations of a profiler that nobody has any more: what is recorded of them stays.
+
+        The garbage collector calls this, at any moment: it is done with the next `pull`.
+        """
+        self._gone.append((prefix, followers))
+
+    def _forget_gone(self) -> None:
+        while self._gone:
+            prefix, followers = self._gone.popleft()
+            self._followers = [one for one in self._followers if one not in followers]
+            for identity in [one for one in self._operations if one.startswith(prefix)]:
                 del self._operations[identity]
                 self._said.pop(identity, None)
                 self._fold.forget(identity)
@@ -148,8 +173,8 @@ class Inside:
         began_ns = self.recorder.now_ns()
         self._idle = 0
         try:
+            self._collector.look(self.recorder)  # before its thread, which would be in our way
             self._collector.start(self.recorder)
-            self._collector.look(self.recorder)
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             self.recorder.failed("sampling at the end of a run", error)
         cost_ns = self.recorder.now_ns() - began_ns
@@ -158,7 +183,7 @@ class Inside:
 
     def look(self) -> None:
         """Sample everything now."""
-        self._collector.look(self.recorder)
+        self._collector.look(self.recorder, _PATIENCE_S)
 
     def _goes_on(self) -> bool:
         """Asked by the sampler after each sample: is anything running, or was it just now?"""
@@ -178,7 +203,7 @@ class Inside:
 
     def add_source(self, source: Source) -> None:
         """Something more to sample along."""
-        with self._lock:
+        with self.lock:
             self._sources += (source,)
             old, self._collector = (
                 self._collector,
@@ -196,7 +221,7 @@ class Inside:
 
     def pull(self) -> None:
         """Takes in what was recorded since the last time."""
-        with self._lock:
+        with self.lock:
             self._say_totals()
             self._say_cost()
             self.recorder.flush()
@@ -206,11 +231,16 @@ class Inside:
                         self._fold.update(batch)
                 for follower in self._followers:
                     follower.update(news.process, news.batches)
+            self._forget_gone()
 
     def _say_totals(self) -> None:
+        said = 0
         for identity, operation in self._operations.items():
             totals = operation.totals()
-            if totals["calls"] != self._said.get(identity):
+            if totals["calls"] != self._said.get(identity, 0):
+                said += 1
+                if said % _SAID_AT_ONCE == 0:
+                    self.recorder.flush()
                 self._said[identity] = totals["calls"]
                 text = self.recorder.intern(identity)
                 for key, number in self._ids.items():
@@ -223,6 +253,7 @@ class Inside:
 
     def use(self, identity: str) -> OperationUse | None:
         """What an operation used, over all runs that have ended; None: none has."""
+        self.look()  # the last run may have ended since
         self.pull()
         return self._fold.get(identity)
 
@@ -249,13 +280,13 @@ class Inside:
 
     def follow(self, follower: Follower) -> None:
         """Give it everything that is recorded from now on."""
-        with self._lock:
+        with self.lock:
             self.pull()
             self._followers.append(follower)
 
     def unfollow(self, follower: Follower) -> None:
         """Give it what was recorded up to now, and nothing more."""
-        with self._lock:
+        with self.lock:
             self.pull()
             if follower in self._followers:
                 self._followers.remove(follower)

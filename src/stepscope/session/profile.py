@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -48,16 +47,16 @@ class Profile:
         self._energy = EnergyMeter(self._session, wishes) if wishes.energy else None
         self._lines = Lines(self._session, wishes.lines_interval_s) if wishes.lines else None
         self._extras = self._make_extras()
-        self._lock = threading.Lock()
         self.makers: dict[str, Callable[[], Run]] = {}  # by name; `maker` fills it
         self._operations: dict[str, Any] = {}
-        weakref.finalize(self, self._session.forget, f"{self._number}/")
+        followers = [one for one in (self._energy, self._lines) if one is not None]
+        weakref.finalize(self, self._session.forget, f"{self._number}/", followers)
         if wishes.gpu and "torch" not in sys.modules:
             when_imported("torch", _reconsiderer(self), self._session.recorder.failed)
 
     def _reconsider(self, _: object) -> None:
         """torch is there now, and may show GPUs: runs from now on look at their memory."""
-        with self._lock:
+        with self._session.lock:
             self._extras = self._make_extras()
             self.makers.clear()
 
@@ -78,13 +77,14 @@ class Profile:
         return tuple(extras)
 
     def identity(self, name: str) -> str:
-        return f"{self._number}/{name}"
+        """Names of files may hold what is no UTF-8, which cannot be recorded as it is."""
+        return f"{self._number}/{name.encode('utf-8', 'backslashreplace').decode()}"
 
     def maker(self, name: Any) -> Callable[[], Run]:
         """What makes runs of that operation; the same one every time."""
         if not isinstance(name, str) or not name:
             raise UsageError(f"An operation is named by a text that is not empty, not {name!r}.")
-        with self._lock:
+        with self._session.lock:
             if name not in self._operations and len(self._operations) >= MOST_OPERATIONS:
                 name = OTHERS
             if name not in self.makers:
@@ -109,7 +109,8 @@ class Profile:
 
     def names(self) -> list[str]:
         """Operations that ran, or run, in the order in which they first began."""
-        began = {name: one.totals()["first_start_ns"] for name, one in self._operations.items()}
+        operations = dict(self._operations)  # other threads may add some
+        began = {name: one.totals()["first_start_ns"] for name, one in operations.items()}
         return sorted((name for name in began if began[name]), key=began.__getitem__)
 
     def last(self) -> str:
@@ -176,7 +177,7 @@ class Profile:
 
     def has_results(self) -> bool:
         """Whether any run has ended, with or without an exception."""
-        return any(one.totals()["calls"] for one in self._operations.values())
+        return any(one.totals()["calls"] for one in list(self._operations.values()))
 
 
 def _reconsiderer(profile: Profile) -> Callable[[object], None]:
