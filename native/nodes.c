@@ -8,7 +8,7 @@
 #include "clock.h"
 
 enum {
-    FREED_SLOTS = 1 << 13,
+    FREED_SLOTS = 1 << 15,
     /* A frame is unlinked a moment after its code was freed. A thread that loses its CPU right there
      * shows freed code in a frame for that long; peek_code() catches most of that as well. */
     UNLINKED_NS = 20 * 1000 * 1000,

@@ -133,6 +133,7 @@ static void walk_from(Peek *peek, uintptr_t at) {
     for (int steps = 0; at; steps++) {
         if (peek->depth == PEEK_DEPTH) {
             peek->cut = true;
+            peek->loose = false;
             return;
         }
         const struct _PyInterpreterFrame *frame =
@@ -142,6 +143,8 @@ static void walk_from(Peek *peek, uintptr_t at) {
             return;
         }
         uintptr_t previous = (uintptr_t)frame->previous;
+        peek->loose = frame->owner == FRAME_OWNED_BY_GENERATOR ||
+                      frame->owner == FRAME_OWNED_BY_FRAME_OBJECT;
 #if PY_VERSION_HEX >= 0x030C0000
         if (frame->owner == FRAME_OWNED_BY_CSTACK) { /* where C called Python: runs no code */
             at = previous;
@@ -162,7 +165,7 @@ bool peek_thread(Peek *peek, PeekThread *thread, PyInterpreterState *interpreter
     PyThreadState state;
     uintptr_t frame = 0;
     peek->depth = 0;
-    peek->cut = false;
+    peek->cut = peek->loose = false;
     bool read = walk ? load(peek, thread, &state, &frame)
                      : read_bytes(thread->state, &state, sizeof state);
     /* Freed meanwhile: what lies there now belongs to no interpreter, or to another one. */

@@ -40,6 +40,7 @@ typedef struct {
     uint32_t track; /* the kernel's id of this one */
     int depth;      /* frames found, innermost first; -1: torn */
     bool cut;       /* there were more */
+    bool loose;     /* the outermost is a generator: most likely it was left while it was read */
     Site sites[PEEK_DEPTH];
     uintptr_t chunk; /* where the copy was taken */
     size_t copied;

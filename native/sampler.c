@@ -106,8 +106,9 @@ static bool stood_still(Sampler *sampler, Seen *seen, int64_t now, int64_t cpu_n
     return true;
 }
 
-/* A stack was read, or there is none. False: it was torn. */
-static bool take(Sampler *sampler, Seen *seen, int64_t now, int64_t cpu_ns) {
+/* A stack was read, or there is none. False: it was torn. What only looks torn is taken in the last
+ * try: C may call a generator where no Python is below. */
+static bool take(Sampler *sampler, Seen *seen, int64_t now, int64_t cpu_ns, bool last_try) {
     Peek *peek = &sampler->peek;
     /* Asked every time: a thread has the id of its maker until it begins. */
     bool left_out = !is_wanted(sampler, peek->track), had_no_walk = seen->left_out;
@@ -117,7 +118,7 @@ static bool take(Sampler *sampler, Seen *seen, int64_t now, int64_t cpu_ns) {
         seen->seen_ns = now;
         return true;
     }
-    bool torn = peek->depth < 0;
+    bool torn = peek->depth < 0 || (peek->loose && !last_try);
     seen->place = torn ? 0 : place_of(sampler, now, &torn);
     if (!seen->place) return !torn;
     seen->looked_ns = now;
@@ -134,7 +135,7 @@ static bool look_at(Sampler *sampler, Seen *seen) {
         record_held(sampler, seen);
         if (!peek_thread(&sampler->peek, &seen->peek, sampler->plan.interpreter, !seen->left_out))
             return false;
-        if (take(sampler, seen, now, cpu_ns)) return true;
+        if (take(sampler, seen, now, cpu_ns, tries == TRIES - 1)) return true;
     }
     count(&sampler->torn);
     return true;

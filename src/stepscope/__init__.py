@@ -106,3 +106,17 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def load_ipython_extension(shell: object) -> None:
+    """`%load_ext stepscope`: gives `%%stepscope` and `%stepscope`."""
+    from stepscope.integrations.jupyter import load_ipython_extension as load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: object) -> None:
+    """`%unload_ext stepscope`."""
+    from stepscope.integrations.jupyter import unload_ipython_extension as unload
+
+    unload(shell)

@@ -188,6 +188,24 @@ def test_generators_and_coroutines_are_walked(core: Any) -> None:
     assert any(chain[:4] == ["spin", "generate", "inner", "outer"] for chain in names)
 
 
+def test_a_generator_that_is_left_and_entered_all_the_time_is_seen_with_its_caller(
+    core: Any,
+) -> None:
+    def consume(seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            sum(number * number for number in range(1000))
+
+    with sampling(core, interval_ns=MS // 2) as sampler:
+        consume(0.6)
+    known = Known()
+    known.learn(sampler)
+    chains = [[frame[1] for frame in known.chain(row["arg"])] for row in samples(core)]
+    within = [chain for chain in chains if chain[0] == "<genexpr>"]
+    assert len(within) > 20
+    assert sum("consume" not in chain for chain in within) <= 0.03 * len(within)
+
+
 def test_a_deep_recursion_is_walked_to_its_end(core: Any) -> None:
     def dig(depth: int) -> None:
         if depth:

@@ -79,6 +79,8 @@ def _waiting_for_cpu(use: OperationUse) -> Iterator[Finding]:
     if not delay or not cores or delay / cores <= 0.3:  # field notes: run queue against CPU
         return
     share = min(1.0, delay)
+    if share < KINDS["oversubscription"].moderate_share:  # idle code waits little, and runs less
+        return
     yield Finding(
         kind="oversubscription",
         title=f"waiting for a CPU: {delay:.1f} threads were ready and had none",

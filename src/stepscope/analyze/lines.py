@@ -91,6 +91,9 @@ class LineFold:
 
     A sample counts for the operations that its own thread had entered and not left when it was
     taken. Samples are not kept: only those of the last 2 s wait for what may arrive late.
+
+    The arg of a begin mark is the depth of the stack that entered: how many Python frames there
+    were, that with the block included. Frames outside of it are left out; 0: not known, all count.
     """
 
     def __init__(self) -> None:

@@ -134,10 +134,15 @@ class OperationFold:
             memory=tuple(state.memory.points(0, 1 << 62)),
         )
 
+    def forget(self, identity: str) -> None:
+        """Nobody will ask for it again."""
+        self._states.pop(identity, None)
+        self._waiting = deque(run for run in self._waiting if run.identity != identity)
+
     def between(self, identity: str, start_ns: int, end_ns: int) -> OperationUse:
         """What was used between two moments; the CPU time of this process itself is not in it."""
         use = self._between(identity, [(start_ns, end_ns)])
-        rss = self._rss.points(start_ns, end_ns)
+        rss = self._memory_between(start_ns, end_ns)
         mark = self._peaks.most(start_ns, end_ns)
         peaks = [mark, *(value for _, value in rss)]
         return replace(
@@ -150,6 +155,18 @@ class OperationFold:
             peak_is_exact=mark is not None,
             memory=tuple(rss),
         )
+
+    def _memory_between(self, start_ns: int, end_ns: int) -> list[tuple[int, float]]:
+        """The samples, and both ends: what was sampled last before the start is what it began
+        with."""
+        if not self._rss.last_ns:
+            return []
+        inside = self._rss.points(start_ns + 1, end_ns - 1)
+        return [
+            (start_ns, self._rss.at(start_ns)),
+            *inside,
+            (end_ns, self._rss.at(end_ns)),
+        ]
 
     # ---- taking in ----
 

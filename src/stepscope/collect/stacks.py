@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Sequence
@@ -53,6 +54,7 @@ class StackCollector:
             self._begin()
             _mind_forks()
             _running = self
+            atexit.register(self.stop)  # before those that were there first, and close the files
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             self._recorder = None
             recorder.failed("starting the stack sampler", error)
@@ -62,6 +64,7 @@ class StackCollector:
         global _running
         if self._recorder is None:
             return
+        atexit.unregister(self.stop)
         self._end()
         self.resolve()
         self._recorder = None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from stepscope.collect.gpu import find_gpus
 from stepscope.record.recorder import Recorder
+from stepscope.record.threads import join_fully
 
 __all__ = ["Source", "SystemCollector", "system_sources"]
 
@@ -44,6 +46,7 @@ class SystemCollector:
         self._starting, self._sampling = threading.Lock(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._recorder: Recorder | None = None
+        self._paused = False
 
     @property
     def is_running(self) -> bool:
@@ -54,23 +57,42 @@ class SystemCollector:
             if self._thread is not None:
                 return
             self._recorder = recorder
-            self._stop.clear()
-            self._thread = threading.Thread(
-                target=self._run, args=(recorder,), name="stepscope-system", daemon=True
-            )
-            self._thread.start()
+            self._begin(recorder)
+            _mind_forks(self)
+
+    def _begin(self, recorder: Recorder) -> None:
+        self._stop = threading.Event()  # of this thread alone: the last one may not have seen its
+        self._thread = threading.Thread(
+            target=self._run, args=(recorder, self._stop), name="stepscope-system", daemon=True
+        )
+        self._thread.start()
 
     def stop(self) -> None:
         """Take a last sample and end."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            self._stop.set()
-            thread.join()
+        self._end()
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             self.look(recorder)
             for source in self._sources or ():
                 source.close()
+
+    def _end(self) -> bool:
+        """Whether a thread ran, which is gone now."""
+        thread, self._thread = self._thread, None
+        if thread is None or thread is threading.current_thread():
+            return False
+        self._stop.set()
+        join_fully(thread)
+        return True
+
+    def before_fork(self) -> None:
+        """A fork finds no thread: from Python 3.12 on it warns of them."""
+        self._paused = self._end()
+
+    def after_fork(self) -> None:
+        """In the parent: go on."""
+        if self._paused and self._recorder is not None:
+            self._begin(self._recorder)
 
     def look(self, recorder: Recorder) -> None:
         """Sample now, in the thread that asks; nothing if somebody is sampling at this moment."""
@@ -87,14 +109,42 @@ class SystemCollector:
         finally:
             self._sampling.release()
 
-    def _run(self, recorder: Recorder) -> None:
+    def _run(self, recorder: Recorder, stop: threading.Event) -> None:
         while True:
             self.look(recorder)
-            if self._stop.wait(self.interval_s):
+            if stop.wait(self.interval_s):
                 return
             if not self._keep_going():
-                self._thread = None
+                with self._starting:
+                    if not stop.is_set():
+                        self._thread = None
                 return
+
+
+_minded: weakref.WeakSet[SystemCollector] = weakref.WeakSet()
+_minds_forks = False
+
+
+def _mind_forks(collector: SystemCollector) -> None:
+    """The functions that mind forks are registered once: they cannot be taken back."""
+    global _minds_forks
+    _minded.add(collector)
+    if _minds_forks:
+        return
+    _minds_forks = True
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_minded.clear
+    )
+
+
+def _before_fork() -> None:
+    for collector in list(_minded):
+        collector.before_fork()
+
+
+def _after_fork() -> None:
+    for collector in list(_minded):
+        collector.after_fork()
 
 
 def system_sources(pid: int) -> Sequence[Source]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -102,36 +101,6 @@ def profile_context(name: str, config: ProfilingConfig | None = None) -> Profile
     return ProfileContext(name, config) if config.enabled else _disabled
 
 
-class _Functions:
-    """The operations behind decorated functions: one profiler for each configuration."""
-
-    def __init__(self, config: ProfilingConfig) -> None:
-        self._config = config
-        self._profile: Profile | None = None
-        self._owners: dict[str, Any] = {}
-
-    def label(self, function: Any) -> str:
-        """Its qualified name; where another function has that one, with the module or a number. A
-        function that is defined again by the same code is the same."""
-        module = getattr(function, "__module__", "")
-        owner = (module, getattr(inspect.unwrap(function), "__code__", function))
-        name = str(getattr(function, "__qualname__", repr(function)))
-        more = (f"{module}.{name} ({number})" for number in itertools.count(2))
-        labels = itertools.chain((name, f"{module}.{name}"), more)
-        return next(one for one in labels if self._owners.setdefault(one, owner) == owner)
-
-    @property
-    def profile(self) -> Profile:
-        """Made with the first call: decorating is free."""
-        if self._profile is None:
-            interval_s = Settings(level=self._config.level).system_interval_s
-            self._profile = Profile(Wishes(interval_s=interval_s, keep=self._config.max_samples))
-        return self._profile
-
-
-_shared = _Functions(_DEFAULTS)
-
-
 def profile_function(
     config: ProfilingConfig | None = None, *, name: str | None = None
 ) -> Callable[[_F], _F]:
@@ -144,7 +113,6 @@ def profile_function(
     if config is not None and not isinstance(config, ProfilingConfig):
         raise UsageError("Use it with brackets: @profile_function() or @profile_function(config).")
     chosen = config or _DEFAULTS
-    functions = _shared if config is None else _Functions(chosen)
 
     def decorate(function: Any) -> Any:
         if isinstance(function, classmethod | staticmethod):
@@ -153,7 +121,8 @@ def profile_function(
             raise UsageError(f"@profile_function() goes on a function, not on {function!r}.")
         if not chosen.enabled:
             return function
-        calls = _Calls(functions, name or functions.label(function), chosen.sampling_rate)
+        label = name or str(getattr(function, "__qualname__", repr(function)))
+        calls = _Calls(label, chosen)
         wrapped = _wrap(function, calls)
         wrapped.get_metrics = calls.metrics
         return wrapped
@@ -162,25 +131,35 @@ def profile_function(
 
 
 class _Calls:
-    """Gives each call its run, or nothing where the call is left out."""
+    """Gives each call of a function its run, or nothing where the call is left out.
 
-    def __init__(self, functions: _Functions, name: str, sampling_rate: float) -> None:
-        self._functions, self._name, self._rate = functions, name, sampling_rate
+    Every decorated function is an operation of its own, whatever others are called.
+    """
+
+    def __init__(self, name: str, config: ProfilingConfig) -> None:
+        self._name, self._config, self._rate = name, config, config.sampling_rate
         self._random = Random().random  # the program's own numbers stay as they are
-        self._make: Callable[[], AbstractContextManager[Any]] | None = None
+        self._profile: Profile | None = None
+        self._make: Callable[[], AbstractContextManager[Any]] = self._first
+
+    def _first(self) -> AbstractContextManager[Any]:
+        """Decorating is free: the first call sets everything up."""
+        if self._profile is None:
+            interval_s = Settings(level=self._config.level).system_interval_s
+            self._profile = Profile(Wishes(interval_s=interval_s, keep=self._config.max_samples))
+        self._make = self._profile.maker(self._name)
+        return self._make()
 
     def run(self) -> AbstractContextManager[Any]:
         if self._rate < 1.0 and self._random() >= self._rate:
             return nothing  # type: ignore[no-any-return]
-        if self._make is None:
-            self._make = self._functions.profile.maker(self._name)
         return self._make()
 
     def metrics(self) -> PerformanceMetrics:
         """Of all calls that were measured. NoResultsError: none was."""
-        if self._make is None:
+        if self._profile is None:
             raise NoResultsError(f"{self._name} was not called yet: there are no metrics of it.")
-        return self._functions.profile.metrics(self._name)
+        return self._profile.metrics(self._name)
 
 
 def _wrap(function: Any, calls: _Calls) -> Any:

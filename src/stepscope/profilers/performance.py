@@ -15,7 +15,7 @@ from stepscope.profilers.config import checked_number
 from stepscope.session.keep import save_here
 from stepscope.session.lines import lines_table
 from stepscope.session.now import gpu_memory_share, nothing, rss_bytes
-from stepscope.session.profile import MOST_OPERATIONS, Profile
+from stepscope.session.profile import Profile
 from stepscope.session.wishes import Wishes
 
 __all__ = ["PerformanceProfiler"]
@@ -80,7 +80,7 @@ class PerformanceProfiler:
             cpu_watts=cpu_watts,
         )
         self._profile: Profile | None = Profile(self._wishes) if enabled else None
-        self._makers: dict[str, Any] = {}
+        self._makers: dict[str, Any] = {} if self._profile is None else self._profile.makers
         if not enabled:
             self.profile = nothing  # type: ignore[method-assign]
 
@@ -94,8 +94,6 @@ class PerformanceProfiler:
             return self._makers[operation_name]()  # type: ignore[no-any-return]
         except (KeyError, TypeError):
             make = self._engine.maker(operation_name)
-        if len(self._makers) < MOST_OPERATIONS:
-            self._makers[operation_name] = make
         return make()
 
     @property

@@ -62,22 +62,23 @@ class _View:
         return self._text((name, "bold"), f" · {_ms(self._profile.total_ns)} ms · {count}")
 
     def _function_heading(self, function: FunctionTime) -> Text:
-        facts = f"{_ms(function.total_ns)} ms · {_percent(function.share)} · own "
+        facts = f"{_percent(function.share)} · {_ms(function.total_ns)} ms"
+        own = f" · own {_ms(function.self_ns)} ms" if function.self_ns else ""
         text = self._text(
-            (_clean(function.function), "bold green"),
-            f"  {facts}{_ms(function.self_ns)} ms\n",
+            (f"{_clean(function.function)}\n", "bold green"),
+            f"{facts}{own} · ",
             (_clean(function.file), "dim"),
         )
         text.overflow = "fold"
         return text
 
     def _lines(self, function: FunctionTime) -> Table:
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, expand=False)
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, expand=True)
         for name, width in (("line", 5), ("total ms", 9), ("own ms", 9), ("share", 7)):
             table.add_column(
                 name, justify="right", header_style="dim", no_wrap=True, min_width=width
             )
-        table.add_column("", no_wrap=True, width=_BAR)
+        table.add_column("", no_wrap=True, min_width=_BAR, max_width=_BAR)
         table.add_column("", no_wrap=True, overflow="crop", ratio=1)
         sources = _dedented([self._source_of(line) for line in function.lines])
         for line, text in zip(function.lines, sources, strict=True):

@@ -14,7 +14,7 @@ from stepscope.model.metrics import PerformanceMetrics
 from stepscope.model.summary import Summary
 from stepscope.session.block import Block
 from stepscope.session.inside import inside
-from stepscope.session.profile import Profile
+from stepscope.session.profile import Profile, shared_profile
 from stepscope.session.wishes import Wishes
 
 __all__ = ["BlockProfile", "Tracing"]
@@ -64,7 +64,7 @@ class BlockProfile:
 
     def open(self) -> None:
         if self._profile is None:
-            self._profile = Profile(self._wishes)
+            self._profile = shared_profile(self._wishes)
         self._block = self._profile.block(self._name)
         self._fresh_until_ns = 0
         self._block.open()

@@ -143,6 +143,17 @@ class Inside:
             self._collector.interval_s = self._interval_s
             return found
 
+    def forget(self, prefix: str) -> None:
+        """Operations of a profiler that nobody has any more: what is recorded of them stays."""
+        with self._lock:
+            gone = [identity for identity in self._operations if identity.startswith(prefix)]
+            if gone:
+                self.pull()
+            for identity in gone:
+                del self._operations[identity]
+                self._said.pop(identity, None)
+                self._fold.forget(identity)
+
     def mark(self, name: str, identity: str, arg: int = 0) -> None:
         """An event about an operation."""
         self.recorder.mark(self.recorder.intern(name), arg, self.recorder.intern(identity))

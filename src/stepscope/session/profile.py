@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import sys
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -11,6 +13,7 @@ from typing import Any
 
 from stepscope.analyze.measure import Asked, measure
 from stepscope.analyze.operations import OperationUse
+from stepscope.collect.imports import when_imported
 from stepscope.errors import NoResultsError, StepscopeError, UsageError
 from stepscope.model.lines import LineProfile
 from stepscope.model.metrics import PerformanceMetrics
@@ -21,13 +24,14 @@ from stepscope.session.inside import inside
 from stepscope.session.lines import Lines
 from stepscope.session.wishes import Wishes
 
-__all__ = ["Profile"]
+__all__ = ["Profile", "shared_profile"]
 
 MOST_OPERATIONS = 10_000  # names of one profiler; what comes later is counted together
 OTHERS = "(other operations)"
 _FAST_SHARE, _FASTEST_S = 20, 0.005  # leaks: memory is sampled that much more often
 _numbers = itertools.count(1)
 
+_ALL = 1 << 40
 _EXACT = ("calls", "failed", "wall_ns", "user_ns", "system_ns", "shortest_ns", "longest_ns")
 Run = AbstractContextManager[Any]
 
@@ -43,8 +47,17 @@ class Profile:
         self._energy = EnergyMeter(self._session, wishes) if wishes.energy else None
         self._lines = Lines(self._session, wishes.lines_interval_s) if wishes.lines else None
         self._extras = self._make_extras()
-        self._makers: dict[str, Callable[[], Run]] = {}
+        self.makers: dict[str, Callable[[], Run]] = {}  # by name; `maker` fills it
         self._operations: dict[str, Any] = {}
+        weakref.finalize(self, self._session.forget, f"{self._number}/")
+        if wishes.gpu and "torch" not in sys.modules:
+            when_imported("torch", _reconsiderer(self), self._session.recorder.failed)
+
+    def _reconsider(self, _: object) -> None:
+        """torch is there now, and may show GPUs: runs from now on look at their memory."""
+        with self._session.lock:
+            self._extras = self._make_extras()
+            self.makers.clear()
 
     def _make_extras(self) -> tuple[Extra, ...]:
         wishes, session = self._wishes, self._session
@@ -71,15 +84,16 @@ class Profile:
         if not isinstance(name, str) or not name:
             raise UsageError(f"An operation is named by a text that is not empty, not {name!r}.")
         with self._session.lock:
-            if name not in self._makers and len(self._makers) >= MOST_OPERATIONS:
+            if name not in self._operations and len(self._operations) >= MOST_OPERATIONS:
                 name = OTHERS
-            if name not in self._makers:
-                self._makers[name] = self._make(name)
-            return self._makers[name]
+            if name not in self.makers:
+                self.makers[name] = self._make(name)
+            return self.makers[name]
 
     def _make(self, name: str) -> Callable[[], Run]:
         identity, wishes = self.identity(name), self._wishes
-        operation = self._session.operation(identity, wishes.keep, wishes.interval_s)
+        keep = _ALL if wishes.lines else wishes.keep  # every begin needs its end
+        operation = self._session.operation(identity, keep, wishes.interval_s)
         self._operations[name] = operation
         if not self._extras:
             return operation.run
@@ -88,7 +102,7 @@ class Profile:
     def block(self, name: str) -> Block:
         """A run that is looked at by itself."""
         run = self.maker(name)()
-        return Block(self._session, self.identity(name), self._operations[name], run)
+        return Block(self._session, self.identity(name), run)
 
     # ---- results ----
 
@@ -146,7 +160,15 @@ class Profile:
             interval_s=wishes.interval_s,
         )
         metrics = measure(use, asked)
+        metrics = replace(metrics, notes=(*metrics.notes, *self._remarks(use)))
         return metrics if self._energy is None else self._energy.added_to(metrics, use)
+
+    def _remarks(self, use: OperationUse) -> Iterator[str]:
+        if self._flops is not None and use.flops is not None:
+            yield from (f"FLOPs: {note}." for note in self._flops.notes())
+        lost = self._session.recorder.counters()["lost"]
+        if lost:
+            yield f"{lost:,} events could not be written: figures that were sampled are missing."
 
     def walls_s(self) -> dict[str, float]:
         """Operation → how long it took, all runs together."""
@@ -155,6 +177,29 @@ class Profile:
     def has_results(self) -> bool:
         """Whether any run has ended, with or without an exception."""
         return any(one.totals()["calls"] for one in list(self._operations.values()))
+
+
+def _reconsiderer(profile: Profile) -> Callable[[object], None]:
+    """A profiler that nobody has any more is not kept for the day that torch is imported."""
+    found = weakref.ref(profile)
+
+    def reconsider(module: object) -> None:
+        here = found()
+        if here is not None:
+            here._reconsider(module)
+
+    return reconsider
+
+
+_shared: dict[Wishes, Profile] = {}
+
+
+def shared_profile(wishes: Wishes) -> Profile:
+    """One for all who want the same and do not keep their own: contexts, decorated functions."""
+    found = _shared.get(wishes)
+    if found is None:
+        found = _shared.setdefault(wishes, Profile(wishes))
+    return found
 
 
 def _full_run(session: Any, identity: str, make: Callable[[], Run], extras: Any) -> FullRun:

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from stepscope.model.event import Row
 from stepscope.record.core import core as best_core
 from stepscope.record.recorder import Recorder
 from stepscope.record.twin import TwinCore
+from stepscope.store.frames import FramesReader
 from tests.unit.analyze.made import batch
 from tests.unit.collect.conftest import Read
 
@@ -191,6 +193,42 @@ def test_a_forked_child_may_sample_itself(recorder: Recorder, started: Any) -> N
         os._exit(0 if collector.counters()["taken"] > 3 and not recorder.failures else 1)
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+ENDS = """
+import atexit, sys, time
+from stepscope.collect.stacks import StackCollector
+from stepscope.record.recorder import Recorder
+from stepscope.session.header import Moment, process_header
+
+recorder = Recorder()
+recorder.open(sys.argv[1], process_header({}, [], recorder.core.name, Moment(0, 0)))
+atexit.register(recorder.close)
+StackCollector(0.001).start(recorder)
+exec("def f(): time.sleep(0.02)")
+f()
+"""
+
+
+@pytest.mark.parametrize("core", ["", "python"])
+def test_a_program_that_ends_without_stopping_it_leaves_no_stack_unnamed(
+    core: str, tmp_path: Path
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", ENDS, str(tmp_path / "process")],
+        env=os.environ | {"STEPSCOPE_CORE": core},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    batches = FramesReader(tmp_path / "process.0000.frames").read_new()
+    rows = [row for batch in batches for row in batch.rows()]
+    used = {row.arg for row in rows if row.name == names.STACK}
+    named = {row.arg: row.text for row in rows if row.name == names.STACK_FRAME}
+    assert used <= named.keys()
+    assert any("\tf\t<string>" in text for text in named.values())
 
 
 def test_too_many_names_are_refused_and_said(

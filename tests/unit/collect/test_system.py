@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -235,3 +236,43 @@ def test_psutil_serves_where_there_is_no_proc(recorder: Recorder, read: Read) ->
     found = by_name(read(), os.getpid())
     assert found[names.PROCESS_RSS_BYTES] > 1 << 20
     assert found[names.PROCESS_CPU_NS] > 0
+
+
+def test_a_fork_finds_no_thread_and_the_parent_goes_on(recorder: Recorder) -> None:
+    class Counts:
+        count = 0
+
+        def sample(self, recorder: Recorder) -> None:
+            self.count += 1
+
+        def close(self) -> None:
+            pass
+
+    counts = Counts()
+    collector = SystemCollector(os.getpid(), 0.005, [counts])
+    collector.start(recorder)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # Python 3.12 and on: forks with threads are warned of
+            child = os.fork()
+            if child == 0:
+                os._exit(threading.active_count() + 10 * collector.is_running)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 1
+        before = counts.count
+        while counts.count < before + 3:
+            time.sleep(0.005)
+    finally:
+        collector.stop()
+
+
+def test_the_thread_ends_when_there_is_no_reason_to_go_on_and_can_be_started_again(
+    recorder: Recorder,
+) -> None:
+    goes_on = False
+    collector = SystemCollector(os.getpid(), 0.001, [], keep_going=lambda: goes_on)
+    for _ in range(2):
+        collector.start(recorder)
+        while collector.is_running:
+            time.sleep(0.001)
+    collector.stop()

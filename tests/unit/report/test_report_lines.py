@@ -51,8 +51,8 @@ def source(_: str, number: int) -> str:
 def test_a_function_is_shown_line_by_line_with_its_source() -> None:
     rows = shown(PROFILE, source, title="fit").splitlines()
     assert rows[0] == "lines of fit · 1,000.0 ms · 950 samples"
-    assert rows[2] == "step  800.0 ms · 80.0 % · own 100.0 ms"
-    assert rows[3] == "train.py"
+    assert rows[2] == "step"
+    assert rows[3] == "80.0 % · 800.0 ms · own 100.0 ms · train.py"
     assert words(rows[4]) == "line total ms own ms share"
     assert words(rows[5]) == "12 0.0 0.0 % for x in loader:"
     assert words(rows[6]) == "13 700.0 70.0 % ████▎ y = model(x) [bold]not markup"
@@ -68,6 +68,7 @@ def test_columns_stand_below_each_other_and_fit_80_characters() -> None:
     rows = [row for row in text.splitlines() if "very_long" in row]
     assert len({row.index("x = very") for row in rows}) == 1
     assert len({row.index("%") for row in rows}) == 1
+    assert {row.index("x = very") - row.index("%") for row in rows} == {11}  # a bar of six between
 
 
 def test_a_source_that_cannot_be_read_is_left_out() -> None:

@@ -1,0 +1,1 @@
+"""Where other programs meet stepscope: each file is one of them."""
