@@ -41,12 +41,12 @@ GROWTH_LIMIT_MB = 4.0
 
 
 class Subject(NamedTuple):
-    """Something that is done `count` times, within something that is not timed."""
+    """Something that is done `times` times, within something that is not timed."""
 
     loop: Callable[[int], None]
     minus: str  # the subject whose time is not its own; "": none
     around: Callable[[], AbstractContextManager[Any]] = nullcontext
-    count: int = BLOCK
+    times: int = BLOCK
 
 
 def function() -> None:
@@ -128,8 +128,8 @@ def each_ns(subject: Subject) -> float:
     with subject.around():
         subject.loop(10)
         began_ns = time.perf_counter_ns()
-        subject.loop(subject.count)
-        return (time.perf_counter_ns() - began_ns) / subject.count
+        subject.loop(subject.times)
+        return (time.perf_counter_ns() - began_ns) / subject.times
 
 
 def measure(rounds: int) -> dict[str, list[float]]:

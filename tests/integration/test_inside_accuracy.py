@@ -180,7 +180,7 @@ def clocks_agree(told: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("what", WORK)
 def test_wall_cpu_user_and_system_are_those_of_other_clocks(what: str, core: str) -> None:
     text = TIMED.format(work=WORK[what])
-    told = told_when_quiet(text, clocks_agree, STEPSCOPE_CORE=core)
+    told = told_when_quiet(text, clocks_agree, core=core)
     assert clocks_agree(told), told
     wall, cpu, user, system = told["found"]
     assert cpu == pytest.approx(user + system)

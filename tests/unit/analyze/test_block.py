@@ -30,7 +30,8 @@ def test_one_cpu_busy_all_the_time_is_computing() -> None:
 def test_memory_that_is_nearly_taken_is_pressure() -> None:
     taken = Resources(memory_total_bytes=1000.0, memory_available_bytes=100.0)
     (found,) = block_findings(OperationUse("1/x", wall_ns=S, resources=taken), LIMITS)
-    assert (found.kind, found.share) == ("memory-pressure", pytest.approx(0.9))
+    assert found.kind == "memory-pressure"
+    assert found.share == pytest.approx(0.9)
 
 
 def test_a_busy_gpu_and_its_memory() -> None:

@@ -102,10 +102,10 @@ class TestFunctions:
 
             return inner
 
-        for _ in range(5):
-            last = make()
-            last()
-        assert calls_of(last) == (5, 0)
+        made = [make() for _ in range(5)]
+        for inner in made:
+            inner()
+        assert calls_of(made[-1]) == (5, 0)
 
     def test_a_part_of_the_calls(self) -> None:
         @profile_function(ProfilingConfig(sampling_rate=0.1))
@@ -245,7 +245,7 @@ class TestCoroutines:
                 while True:
                     try:
                         await asyncio.sleep(0)
-                        seen.append((yield len(seen)))  # type: ignore[func-returns-value]
+                        seen.append((yield len(seen)))
                     except ValueError as error:
                         seen.append(repr(error))
             finally:

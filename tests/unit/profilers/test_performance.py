@@ -28,7 +28,7 @@ def test_an_interval_that_is_none_is_refused(value: Any) -> None:
 )  # fmt: skip
 def test_a_switch_is_true_or_false(name: str) -> None:
     with pytest.raises(UsageError, match=f"{name} is True or False, not 'yes'"):
-        PerformanceProfiler(**{name: "yes"})
+        PerformanceProfiler(**{name: "yes"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["", None, 3, b"x", ["x"], {}, ("x",)])
