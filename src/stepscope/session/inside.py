@@ -73,6 +73,7 @@ class Inside:
         self._operations: dict[str, Operation] = {}
         self._followers: list[Follower] = []
         self._at_tick: list[Callable[[], None]] = []
+        self._gone: list[str] = []  # what the identities of profilers begin with that are no more
         self._is_forked = False
         self._interval_s = 1e9
         self._begin()
@@ -144,12 +145,16 @@ class Inside:
             return found
 
     def forget(self, prefix: str) -> None:
-        """Operations of a profiler that nobody has any more: what is recorded of them stays."""
-        with self._lock:
-            gone = [identity for identity in self._operations if identity.startswith(prefix)]
-            if gone:
-                self.pull()
-            for identity in gone:
+        """Operations of a profiler that nobody has any more: what is recorded of them stays.
+
+        Called by the garbage collector, in the middle of anything: it is done with the next pull.
+        """
+        self._gone.append(prefix)
+
+    def _forget_gone(self) -> None:
+        while self._gone:
+            prefix = self._gone.pop()
+            for identity in [one for one in self._operations if one.startswith(prefix)]:
                 del self._operations[identity]
                 self._said.pop(identity, None)
                 self._fold.forget(identity)
@@ -221,6 +226,7 @@ class Inside:
                         self._fold.update(batch)
                 for follower in self._followers:
                     follower.update(news.process, news.batches)
+            self._forget_gone()
 
     def _say_totals(self) -> None:
         said = 0

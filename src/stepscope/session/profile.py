@@ -49,7 +49,7 @@ class Profile:
         self._extras = self._make_extras()
         self.makers: dict[str, Callable[[], Run]] = {}  # by name; `maker` fills it
         self._operations: dict[str, Any] = {}
-        weakref.finalize(self, self._session.forget, f"{self._number}/")
+        weakref.finalize(self, self._session.forget, f"{self._number}/").atexit = False
         if wishes.gpu and "torch" not in sys.modules:
             when_imported("torch", _reconsiderer(self), self._session.recorder.failed)
 
