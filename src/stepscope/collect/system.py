@@ -94,9 +94,10 @@ class SystemCollector:
         if self._paused and self._recorder is not None:
             self._begin(self._recorder)
 
-    def look(self, recorder: Recorder) -> None:
-        """Sample now, in the thread that asks; nothing if somebody is sampling at this moment."""
-        if not self._sampling.acquire(blocking=False):
+    def look(self, recorder: Recorder, wait_s: float = 0.0) -> None:
+        """Sample now, in the thread that asks; nothing if somebody is sampling at this moment and
+        for longer than `wait_s`."""
+        if not self._sampling.acquire(timeout=wait_s):
             return
         try:
             if self._sources is None:

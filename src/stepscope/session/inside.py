@@ -177,8 +177,8 @@ class Inside:
         return began_ns + cost_ns + max(_LEAST_NS, _COST_SHARE * cost_ns)
 
     def look(self) -> None:
-        """Sample everything now."""
-        self._collector.look(self.recorder)
+        """Sample everything now; a sample that somebody is taking may have begun too early."""
+        self._collector.look(self.recorder, wait_s=1.0)
 
     def _goes_on(self) -> bool:
         """Asked by the sampler after each sample: is anything running, or was it just now?"""
