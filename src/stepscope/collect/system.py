@@ -87,16 +87,22 @@ class SystemCollector:
 
     def before_fork(self) -> None:
         """A fork finds no thread: from Python 3.12 on it warns of them."""
-        self._paused = self._end()
+        self._paused = self._end() or self._paused
 
     def after_fork(self) -> None:
         """In the parent: go on."""
-        if self._paused and self._recorder is not None:
+        paused, self._paused = self._paused, False
+        if paused and self._recorder is not None:
             self._begin(self._recorder)
 
     def look(self, recorder: Recorder, wait_s: float = 0.0) -> None:
+<<<<<<< HEAD
         """Sample now, in the thread that asks; nothing if somebody is sampling at this moment and
         for longer than `wait_s`."""
+=======
+        """Sample now, in the thread that asks; nothing if somebody else is sampling, and still is
+        after `wait_s`."""
+>>>>>>> main
         if not self._sampling.acquire(timeout=wait_s):
             return
         try:

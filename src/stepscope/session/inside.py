@@ -6,7 +6,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -31,6 +32,7 @@ _COST_SHARE = 100  # readings at the ends of runs may take a hundredth of the ti
 _LEAST_NS = 10_000_000  # between two of them
 _LINGER_SAMPLES = 4  # the sampler goes on for so long after the last run has ended
 _CALIBRATIONS = 50
+_PATIENCE_S = 0.1  # with a sampler that is at work at that moment
 _FILES_KEPT = 24  # of 8 MiB each: what is older is dropped, and its totals stay
 _NOWHERE = "/nonexistent/stepscope"  # events are counted as lost; totals are known without them
 _SAID_AT_ONCE = 512  # operations whose totals are recorded between two flushes: rings are short
@@ -84,7 +86,9 @@ class Inside:
         )
 
     def _before_fork(self) -> None:
-        """It waits until nobody is in the middle of something."""
+        """It waits until nobody is in the middle of something; the sampler's thread, which needs
+        the lock now and then, has to be gone by then."""
+        self._collector.before_fork()
         self.lock.acquire()
 
     def _forked(self) -> None:
@@ -112,6 +116,7 @@ class Inside:
 
     def _begin(self) -> None:
         self.lock = threading.RLock()
+        self._gone: deque[tuple[str, Sequence[Follower]]] = deque()
         self._said: dict[str, int] = {}  # identity → number of runs in the totals last recorded
         self._fold = OperationFold(os.getpid())
         self._tail = RunTail(self._program.run, self._is_ours)
@@ -144,6 +149,7 @@ class Inside:
             self._collector.interval_s = self._interval_s
             return found
 
+<<<<<<< HEAD
     def forget(self, prefix: str) -> None:
         """Operations of a profiler that nobody has any more: what is recorded of them stays.
 
@@ -154,6 +160,19 @@ class Inside:
     def _forget_gone(self) -> None:
         while self._gone:
             prefix = self._gone.pop()
+=======
+    def forget(self, prefix: str, followers: Sequence[Follower] = ()) -> None:
+        """Operations of a profiler that nobody has any more: what is recorded of them stays.
+
+        The garbage collector calls this, at any moment: it is done with the next `pull`.
+        """
+        self._gone.append((prefix, followers))
+
+    def _forget_gone(self) -> None:
+        while self._gone:
+            prefix, followers = self._gone.popleft()
+            self._followers = [one for one in self._followers if one not in followers]
+>>>>>>> main
             for identity in [one for one in self._operations if one.startswith(prefix)]:
                 del self._operations[identity]
                 self._said.pop(identity, None)
@@ -177,8 +196,13 @@ class Inside:
         return began_ns + cost_ns + max(_LEAST_NS, _COST_SHARE * cost_ns)
 
     def look(self) -> None:
+<<<<<<< HEAD
         """Sample everything now; a sample that somebody is taking may have begun too early."""
         self._collector.look(self.recorder, wait_s=1.0)
+=======
+        """Sample everything now."""
+        self._collector.look(self.recorder, _PATIENCE_S)
+>>>>>>> main
 
     def _goes_on(self) -> bool:
         """Asked by the sampler after each sample: is anything running, or was it just now?"""
