@@ -96,13 +96,8 @@ class SystemCollector:
             self._begin(self._recorder)
 
     def look(self, recorder: Recorder, wait_s: float = 0.0) -> None:
-<<<<<<< HEAD
-        """Sample now, in the thread that asks; nothing if somebody is sampling at this moment and
-        for longer than `wait_s`."""
-=======
         """Sample now, in the thread that asks; nothing if somebody else is sampling, and still is
         after `wait_s`."""
->>>>>>> main
         if not self._sampling.acquire(timeout=wait_s):
             return
         try:

@@ -31,7 +31,7 @@ __all__ = ["Follower", "Inside", "current", "inside"]
 _COST_SHARE = 100  # readings at the ends of runs may take a hundredth of the time
 _LEAST_NS = 10_000_000  # between two of them
 _LINGER_SAMPLES = 4  # the sampler goes on for so long after the last run has ended
-_CALIBRATIONS = 50
+_CALIBRATIONS = 5  # few: reading memory has a budget, which they use up
 _PATIENCE_S = 0.1  # with a sampler that is at work at that moment
 _FILES_KEPT = 24  # of 8 MiB each: what is older is dropped, and its totals stay
 _NOWHERE = "/nonexistent/stepscope"  # events are counted as lost; totals are known without them
@@ -75,7 +75,6 @@ class Inside:
         self._operations: dict[str, Operation] = {}
         self._followers: list[Follower] = []
         self._at_tick: list[Callable[[], None]] = []
-        self._gone: list[str] = []  # what the identities of profilers begin with that are no more
         self._is_forked = False
         self._interval_s = 1e9
         self._begin()
@@ -149,18 +148,6 @@ class Inside:
             self._collector.interval_s = self._interval_s
             return found
 
-<<<<<<< HEAD
-    def forget(self, prefix: str) -> None:
-        """Operations of a profiler that nobody has any more: what is recorded of them stays.
-
-        Called by the garbage collector, in the middle of anything: it is done with the next pull.
-        """
-        self._gone.append(prefix)
-
-    def _forget_gone(self) -> None:
-        while self._gone:
-            prefix = self._gone.pop()
-=======
     def forget(self, prefix: str, followers: Sequence[Follower] = ()) -> None:
         """Operations of a profiler that nobody has any more: what is recorded of them stays.
 
@@ -172,7 +159,6 @@ class Inside:
         while self._gone:
             prefix, followers = self._gone.popleft()
             self._followers = [one for one in self._followers if one not in followers]
->>>>>>> main
             for identity in [one for one in self._operations if one.startswith(prefix)]:
                 del self._operations[identity]
                 self._said.pop(identity, None)
@@ -196,13 +182,8 @@ class Inside:
         return began_ns + cost_ns + max(_LEAST_NS, _COST_SHARE * cost_ns)
 
     def look(self) -> None:
-<<<<<<< HEAD
-        """Sample everything now; a sample that somebody is taking may have begun too early."""
-        self._collector.look(self.recorder, wait_s=1.0)
-=======
         """Sample everything now."""
         self._collector.look(self.recorder, _PATIENCE_S)
->>>>>>> main
 
     def _goes_on(self) -> bool:
         """Asked by the sampler after each sample: is anything running, or was it just now?"""

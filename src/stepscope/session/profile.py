@@ -49,12 +49,8 @@ class Profile:
         self._extras = self._make_extras()
         self.makers: dict[str, Callable[[], Run]] = {}  # by name; `maker` fills it
         self._operations: dict[str, Any] = {}
-<<<<<<< HEAD
-        weakref.finalize(self, self._session.forget, f"{self._number}/").atexit = False
-=======
         followers = [one for one in (self._energy, self._lines) if one is not None]
-        weakref.finalize(self, self._session.forget, f"{self._number}/", followers)
->>>>>>> main
+        weakref.finalize(self, self._session.forget, f"{self._number}/", followers).atexit = False
         if wishes.gpu and "torch" not in sys.modules:
             when_imported("torch", _reconsiderer(self), self._session.recorder.failed)
 
