@@ -50,7 +50,7 @@ class Profile:
         self.makers: dict[str, Callable[[], Run]] = {}  # by name; `maker` fills it
         self._operations: dict[str, Any] = {}
         followers = [one for one in (self._energy, self._lines) if one is not None]
-        weakref.finalize(self, self._session.forget, f"{self._number}/", followers)
+        weakref.finalize(self, self._session.forget, f"{self._number}/", followers).atexit = False
         if wishes.gpu and "torch" not in sys.modules:
             when_imported("torch", _reconsiderer(self), self._session.recorder.failed)
 

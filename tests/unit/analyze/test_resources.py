@@ -128,3 +128,11 @@ def test_how_many_children_were_seen_at_a_time() -> None:
     early = counted(names.PROCESS_CPU_NS, 1e9, WORKER, last=5)
     found = used([*counted(names.PROCESS_CPU_NS, 1e9, PROGRAM), *early])
     assert found.children.seen == pytest.approx(3 / 6)
+
+
+@pytest.mark.parametrize("name", [names.PYTHON_PEAK_BYTES, names.GPU_PEAK_ALLOCATED_BYTES])
+def test_a_mark_that_is_read_after_the_end_tells_of_the_time_before_it(name: str) -> None:
+    """It is read and reset before the start (900), after the end (300), and once more (800)."""
+    found = used([sample(name, 1 * S, 900), sample(name, 8.1 * S, 300), sample(name, 9 * S, 800)])
+    is_heap = name == names.PYTHON_PEAK_BYTES
+    assert (found.heap_peak_bytes if is_heap else found.gpus[0].peak_allocated_bytes) == 300

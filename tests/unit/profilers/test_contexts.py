@@ -94,19 +94,6 @@ class TestFunctions:
         assert (one(), two(), two()) == (1, 2, 2)
         assert (calls_of(one), calls_of(two)) == ((1, 0), (2, 0))
 
-    def test_a_closure_that_is_made_again_and_again_is_one_operation(self) -> None:
-        def make() -> Any:
-            @profile_function()
-            def inner() -> None:
-                pass
-
-            return inner
-
-        made = [make() for _ in range(5)]
-        for inner in made:
-            inner()
-        assert calls_of(made[-1]) == (5, 0)
-
     def test_a_part_of_the_calls(self) -> None:
         @profile_function(ProfilingConfig(sampling_rate=0.1))
         def some() -> None:
