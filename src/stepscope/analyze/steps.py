@@ -193,11 +193,12 @@ class _LoaderSteps:
     def _before(self, row: SpanRow, rows: Sequence[SpanRow]) -> Boundary:
         """Just before this batch was asked for, or before its loader was started."""
         begin, place = row, len(rows) - 1
+        fetched_ns = self._fetched[0] if self._fetched is not None else 0
         for back in range(len(rows) - 2, self._at, -1):
             other = rows[back]
             if other[0] >= begin[0]:
                 place = back  # inside it
-            elif other[2] == INPUT_ITER:
+            elif other[2] == INPUT_ITER and other[0] > fetched_ns:  # not around the last batch
                 begin, place = other, back
             elif other[2] != GC:
                 break

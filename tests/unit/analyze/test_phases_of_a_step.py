@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stepscope.analyze.phases import attribute, sum_up
@@ -339,6 +339,7 @@ def test_phases_of_any_spans_add_up_to_the_wall_clock(
 
 
 @settings(max_examples=100, deadline=None)
+@example(rows=[LoopSpan(0, 0, 1), LoopSpan(1, 1, 8), LoopSpan(0, 1, 7), LoopSpan(2, 2, 8)])
 @given(rows=nested())
 def test_any_loop_adds_up_to_its_wall_clock(rows: list[SpanRow]) -> None:
     from stepscope.analyze.fold import LoopFold
