@@ -12,6 +12,7 @@ __all__ = [
     "ALERT_THRESHOLD",
     "CPU_THRESHOLD_PERCENT",
     "DEFAULTS",
+    "ENV_LEVEL",
     "ENV_PACKAGE",
     "ENV_RUN",
     "ENV_STATUS",
@@ -30,6 +31,7 @@ __all__ = [
 ENV_RUN: Final = "STEPSCOPE_RUN"  # absolute path of the run folder; absent: do not record
 ENV_STATUS: Final = "STEPSCOPE_STATUS"  # folder for status pages
 ENV_PACKAGE: Final = "STEPSCOPE_PACKAGE"  # folder to import stepscope from
+ENV_LEVEL: Final = "STEPSCOPE_LEVEL"  # how much to record
 
 RUNS_FOLDER: Final = "runs"
 

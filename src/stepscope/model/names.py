@@ -28,6 +28,33 @@ LOADER: Final = "loader"  # iter(loader); arg: id of the iterator; text: JSON of
 PROCESS_EXIT: Final = "process.exit"  # the interpreter of this process is shutting down
 HOOK_FAILED: Final = "stepscope.hook_failed"  # an error inside stepscope; text: where and what
 
+# Spans of a loader's worker, on its main thread unless said otherwise; with its CPU clock.
+# `input.…`: the same in the training process (num_workers=0, and the receiving end).
+WORKER_START: Final = "worker.start"  # from the start of the process to its first look for work
+WORKER_IDLE: Final = "worker.idle"  # waits for the number of the next batch
+WORKER_FETCH: Final = "worker.fetch"  # one batch: dataset and collate; arg: its number
+SAMPLE: Final = "input.sample"  # one item of the dataset; arg: its index, -1: not known
+TRANSFORM: Final = "input.transform"  # arg: number of a `transform` mark
+COLLATE: Final = "input.collate"
+SERIALISE: Final = "worker.serialise"  # in the queue's feeder thread; arg: bytes
+DESERIALISE: Final = "input.deserialise"  # in the training process, or its pin thread
+PIN: Final = "input.pin"
+WORKER: Final = "worker"  # mark; arg: its number; text: JSON: loader, dataset class, file and line
+TRANSFORM_NAME: Final = "transform"  # mark; arg: a number; text: "class\tfile\tline"
+# Samples of a worker, cumulative, at the end of each batch (its main thread).
+WORKER_RUN_DELAY_NS: Final = "worker.run_delay_ns"
+WORKER_READ_BYTES: Final = "worker.read_bytes"
+WORKER_READ_CHARS: Final = "worker.read_chars"
+
+# Layers and operators, on sampled steps.
+LAYERS_BEGIN: Final = "layers.begin"  # mark: this step is sampled; arg: how many modules
+LAYER: Final = "layer"  # mark; arg: number; text: "path\tclass"
+LAYER_FORWARD: Final = "layer.forward"  # span; arg: number of the layer
+LAYER_BACKWARD: Final = "layer.backward"
+LAYER_SAVED_BYTES: Final = "layer.saved_bytes"  # sample; arg: number of the layer
+OP: Final = "op"  # mark; arg: self ns over the profiled steps; text: "name\tcalls\tsteps"
+TRAIT: Final = "trait"  # mark; text: "name\tJSON": a fact about the program (model/traits.py)
+
 # Operations: blocks that the program itself named (profilers/). `text` of all these is the identity
 # of the operation, "<number of its profiler>/<name>".
 OPERATION: Final = "operation"  # span of one run of it; value: CPU ns of this process within it
@@ -43,7 +70,8 @@ OPERATION_LONGEST_NS: Final = "operation.longest_ns"
 OPERATION_FLOPS: Final = "operation.flops"
 
 # Stacks.
-STACK: Final = "stack"  # sample of a thread; arg: number of the stack; value: ns it stands for
+STACK: Final = "stack"  # sample of a thread; arg: number of the stack; value: ns it stands for;
+# text: the innermost span that was open on that thread; flag NATIVE: it ran C that Python called
 STACK_FRAME: Final = "stack.frame"  # mark; arg: number; text: "caller\tline\tfunction\tfile"
 
 # Samples about stepscope itself. Cumulative since the process began, unless said otherwise.
