@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard setup.py native/*.c native/*
 	@echo "installing into .venv (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) setuptools
-	@$(PIP) --no-build-isolation --editable '.[torch,gpu,dev,bench]'
+	@$(PIP) --no-build-isolation --editable '.[torch,gpu,dev,frameworks,bench]'
 	@touch $@
 
 demo: install
