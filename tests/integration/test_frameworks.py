@@ -1,4 +1,4 @@
-"""Loops that a framework runs need no edits either: real tiny models, bare and under the command."""
+"""Loops that a framework runs need no edits either: real tiny models, bare and under stepscope."""
 
 from __future__ import annotations
 
