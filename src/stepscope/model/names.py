@@ -86,6 +86,7 @@ OWN_STARTUP_NS: Final = "stepscope.startup_ns"  # wall time spent joining this p
 OWN_RUN_COST_NS: Final = "stepscope.run_cost_ns"  # cost of one run of an operation, calibrated
 OWN_LOOKS_NS: Final = "stepscope.looks_ns"  # wall time of the program that readings at ends took
 OWN_SAMPLER_CPU_NS: Final = "stepscope.sampler_cpu_ns"  # CPU time of the sampler in the program
+OWN_STACKS_CPU_NS: Final = "stepscope.stacks_cpu_ns"  # CPU time of what samples stacks, and names
 OWN_CPU_NS: Final = "stepscope.launcher_cpu_ns"  # CPU time of the launcher
 
 # Samples about a process; arg: its pid. Counters are cumulative since that process began.

@@ -13,8 +13,9 @@ from typing import Any
 from stepscope.collect.cost import HookCost, measure_hook_cost
 from stepscope.collect.gc import GcCollector
 from stepscope.collect.imports import when_imported
+from stepscope.collect.stacks import StackCollector
 from stepscope.collect.torch_hooks import TorchHooks
-from stepscope.config import ENV_STATUS
+from stepscope.config import ENV_LEVEL, ENV_RUN, ENV_STATUS, Settings
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 from stepscope.session.header import Moment, process_header, process_rank
@@ -42,6 +43,7 @@ class Program:
         self._cost: HookCost | None = None
         self._torch = TorchHooks(self.wake)
         self._gc = GcCollector()
+        self._stacks: StackCollector | None = None
 
     def __reduce__(self) -> tuple[type[_Elsewhere], tuple[()]]:
         """Wrapped functions that are pickled by value bring us along into another process."""
@@ -109,8 +111,17 @@ class Program:
         self._mind()
         self._open()
         self._guarded("starting gc", lambda: self._gc.start(self.recorder))
+        self._guarded("sampling stacks", self._sample_stacks)
         self._spent_ns += time.monotonic_ns() - began_ns
         self._say_cost()
+
+    def _sample_stacks(self) -> None:
+        """In all processes of a run. Profilers in the code ask for stacks themselves."""
+        if os.environ.get(ENV_RUN) != self._run:
+            return
+        settings = Settings.of_environment(os.environ.get(ENV_LEVEL))
+        self._stacks = StackCollector(settings.stack_interval_s)
+        self._stacks.start(self.recorder)
 
     def _say_cost(self) -> None:
         sample, intern = self.recorder.sample, self.recorder.intern
@@ -133,6 +144,7 @@ class Program:
         self._torch.after_fork()
         if self.awake:
             self._open()
+            self._sample_stacks()
 
     def _mind_workers(self, util: Any) -> None:
         """Children of multiprocessing end with os._exit: no atexit, but their own finalizers."""
@@ -146,6 +158,8 @@ class Program:
     def _leave(self) -> None:
         """The process ends: write what is pending."""
         self._guarded("the last events of the device", self._torch.poll)
+        if self._stacks is not None:
+            self._stacks.stop()
         if self.awake and self.recorder.counters()["recorded"]:
             self.recorder.mark(self.recorder.intern(names.PROCESS_EXIT))
         self.recorder.close()
