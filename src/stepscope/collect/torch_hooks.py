@@ -17,6 +17,7 @@ from stepscope.collect.saves import SavesCollector
 from stepscope.collect.steps import StepsCollector
 from stepscope.collect.timeline import CudaDriver, CudaTimeline
 from stepscope.collect.transfer import TransferCollector, accelerator_present
+from stepscope.collect.workers import WorkersCollector
 from stepscope.record.recorder import Recorder
 
 __all__ = ["TorchHooks"]
@@ -77,6 +78,7 @@ def _collectors(
         ForwardCollector(first),
         BackwardCollector(first),
         LoaderCollector(first),
+        WorkersCollector(first),
         TransferCollector(force=os.environ.get("STEPSCOPE_TRANSFERS") == "1"),
         SavesCollector(),
     )

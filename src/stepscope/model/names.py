@@ -33,7 +33,8 @@ HOOK_FAILED: Final = "stepscope.hook_failed"  # an error inside stepscope; text:
 WORKER_START: Final = "worker.start"  # from the start of the process to its first look for work
 WORKER_IDLE: Final = "worker.idle"  # waits for the number of the next batch
 WORKER_FETCH: Final = "worker.fetch"  # one batch: dataset and collate; arg: its number
-SAMPLE: Final = "input.sample"  # one item of the dataset; arg: its index, -1: not known
+SAMPLE: Final = "input.sample"  # one item of the dataset; arg: its index, -1: not known;
+# value: how many items it stands for (fast ones are thinned out); the same of a transform
 TRANSFORM: Final = "input.transform"  # arg: number of a `transform` mark
 COLLATE: Final = "input.collate"
 SERIALISE: Final = "worker.serialise"  # in the queue's feeder thread; arg: bytes
@@ -41,7 +42,8 @@ DESERIALISE: Final = "input.deserialise"  # in the training process, or its pin 
 PIN: Final = "input.pin"
 WORKER: Final = "worker"  # mark; arg: its number; text: JSON: loader, dataset class, file and line
 TRANSFORM_NAME: Final = "transform"  # mark; arg: a number; text: "class\tfile\tline"
-# Samples of a worker, cumulative, at the end of each batch (its main thread).
+# Samples of a worker, or of the training thread without workers: sums over the fetches of the
+# batches that were read, at the end of each of these; arg: how many batches that are.
 WORKER_RUN_DELAY_NS: Final = "worker.run_delay_ns"
 WORKER_READ_BYTES: Final = "worker.read_bytes"
 WORKER_READ_CHARS: Final = "worker.read_chars"

@@ -39,7 +39,7 @@ class Program:
         self._spent_ns = spent_ns  # on joining, so far
         self.recorder = Recorder()
         self.awake = False
-        self._hooked = self._minding = False
+        self._hooked = self._minding = self._left = False
         self._cost: HookCost | None = None
         self._torch = TorchHooks(self.wake)
         self._gc = GcCollector()
@@ -140,6 +140,7 @@ class Program:
     def _after_fork(self) -> None:
         """In a forked child: forget what is the parent's, and go on in files of our own."""
         self._began = Moment.now()
+        self._left = False
         self.recorder.after_fork()
         self._torch.after_fork()
         if self.awake:
@@ -154,9 +155,15 @@ class Program:
             util.Finalize(None, program._guarded, args=leave, exitpriority=-100)
 
         util.register_after_fork(self, in_child)
+        process = sys.modules.get("multiprocessing.process")
+        if process is not None and process.parent_process() is not None:
+            in_child(self)  # made by a fork server, before we came
 
     def _leave(self) -> None:
-        """The process ends: write what is pending."""
+        """The process ends: write what is pending. A second call has nothing to do."""
+        if self._left:
+            return
+        self._left = True
         self._guarded("the last events of the device", self._torch.poll)
         if self._stacks is not None:
             self._stacks.stop()
