@@ -50,9 +50,11 @@ WORKER_READ_CHARS: Final = "worker.read_chars"
 
 # Layers and operators, on sampled steps.
 LAYERS_BEGIN: Final = "layers.begin"  # mark: this step is sampled; arg: how many modules
-LAYER: Final = "layer"  # mark; arg: number; text: "path\tclass"
-LAYER_FORWARD: Final = "layer.forward"  # span; arg: number of the layer
-LAYER_BACKWARD: Final = "layer.backward"
+LAYERS_END: Final = "layers.end"  # mark: all of that step's layers were told; arg: own cost in ns
+LAYER: Final = "layer"  # mark; arg: number; text: "path\tclass\tnumber of the outermost module"
+LAYER_FORWARD: Final = "layer.forward"  # span of one call, recorded when the step is over and
+# without what the timing itself took; arg: number of the layer; value: ns of the calls inside it
+LAYER_BACKWARD: Final = "layer.backward"  # the same, of the call's part of a backward
 LAYER_SAVED_BYTES: Final = "layer.saved_bytes"  # sample; arg: number of the layer
 OP: Final = "op"  # mark; arg: self ns over the profiled steps; text: "name\tcalls\tsteps"
 TRAIT: Final = "trait"  # mark; text: "name\tJSON": a fact about the program (model/traits.py)
@@ -87,6 +89,8 @@ OWN_PROBE_COST_NS: Final = "stepscope.probe_cost_ns"  # cost of one probe, calib
 OWN_STARTUP_NS: Final = "stepscope.startup_ns"  # wall time spent joining this process
 OWN_RUN_COST_NS: Final = "stepscope.run_cost_ns"  # cost of one run of an operation, calibrated
 OWN_LOOKS_NS: Final = "stepscope.looks_ns"  # wall time of the program that readings at ends took
+OWN_SAMPLED_NS: Final = "stepscope.sampled_ns"  # wall time of the program that sampled steps cost
+OWN_OPERATORS_NS: Final = "stepscope.operators_ns"  # what reading torch.profiler's records took
 OWN_SAMPLER_CPU_NS: Final = "stepscope.sampler_cpu_ns"  # CPU time of the sampler in the program
 OWN_STACKS_CPU_NS: Final = "stepscope.stacks_cpu_ns"  # CPU time of what samples stacks, and names
 OWN_CPU_NS: Final = "stepscope.launcher_cpu_ns"  # CPU time of the launcher

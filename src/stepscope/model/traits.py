@@ -33,6 +33,7 @@ THREADS: Final = "threads"  # torch.get_num_threads()
 INTEROP_THREADS: Final = "interop_threads"
 COMPILED: Final = "compiled"  # bool: the model went through torch.compile
 RECOMPUTE: Final = "recompute"  # {"calls": n a step, "ms": a step}: torch.utils.checkpoint
-OPS_PER_STEP: Final = "ops_per_step"  # operators a step, and "median_us" of their self time
-ITEM_CALLS: Final = "item_calls"  # Tensor.item() and its like, a step, on sampled steps
+OPS_PER_STEP: Final = "ops_per_step"  # {"ops": a step, "median_us": of one}: operators that the
+# program or autograd called, those that they consist of included in their time
+ITEM_CALLS: Final = "item_calls"  # Tensor.item() and its like, a step, outside the optimizer
 CPU_FEATURES: Final = "cpu_features"  # of avx2, avx512f, avx512_bf16, amx_bf16, …: those it has
