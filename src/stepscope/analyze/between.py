@@ -116,8 +116,8 @@ def device_sync(evidence: Evidence) -> Finding | None:
     idle = 1.0 - _gpu_busy(evidence)
     said = [
         (
-            f"The program asks for a value of a tensor {calls:g} times a step (item() and its like);"
-            f" GPUs were idle {percent(idle)} of the time."
+            f"The program asks for a value of a tensor {calls:g} times a step (item() and its"
+            f" like); GPUs were idle {percent(idle)} of the time."
         ),
     ]
     return phase_finding(

@@ -38,8 +38,9 @@ def _by_operators(evidence: Evidence) -> Finding | None:
     calls = sum(op.calls for op in ops)
     said = [
         (
-            f"Of {duration(computed_ms * 1e6)} of computation a step, {duration(working_ms * 1e6)} are"
-            f" operators that take more than {Signal.TINY_OP_US:g} µs each."
+            f"Of {duration(computed_ms * 1e6)} of computation a step,"
+            f" {duration(working_ms * 1e6)} are operators that take more than"
+            f" {Signal.TINY_OP_US:g} µs each."
         )
     ]
     said.append(f"{calls:,.0f} operators run in every step{_median(evidence)}.")
@@ -100,8 +101,8 @@ def recompute(evidence: Evidence) -> Finding | None:
         return None
     said = [
         (
-            f"{duration(again_ms * 1e6)} of every {duration(step_ms * 1e6)} step repeat forward passes"
-            f" of {seen.get('calls', 0):g} checkpointed blocks."
+            f"{duration(again_ms * 1e6)} of every {duration(step_ms * 1e6)} step repeat forward"
+            f" passes of {seen.get('calls', 0):g} checkpointed blocks."
         )
     ]
     measures = {"recompute_ms": again_ms}

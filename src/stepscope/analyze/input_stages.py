@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stepscope.analyze.evidence import Evidence
+from stepscope.analyze.evidence import Evidence, matching_share
 from stepscope.analyze.input_costs import BatchCosts, split_wait
 from stepscope.analyze.judge import confidence, severity
 from stepscope.analyze.loader_facts import (
+    MAKING_SAMPLES,
     loader_location,
     loader_measures,
     sample_location,
@@ -16,7 +18,7 @@ from stepscope.analyze.loader_facts import (
 )
 from stepscope.analyze.words import bytes_text, duration, percent, plural
 from stepscope.model import names
-from stepscope.model.details import Pipeline
+from stepscope.model.details import FlameNode, Pipeline
 from stepscope.model.finding import Finding, Location
 from stepscope.model.kinds import Signal
 from stepscope.model.phases import Phase
@@ -31,6 +33,18 @@ _TITLES = {
     "input-ipc": "batches to get from the workers",
     "input-skew": "a few slow samples",
 }
+
+
+# Of the standard library and of the usual clients: where code that waits for a network is found.
+_NETWORK = re.compile(
+    r"(^|[/\\])(socket|ssl|selectors|http|urllib\w*|requests|httpx|httpcore|aiohttp|botocore"
+    r"|s3transfer|fsspec|s3fs|gcsfs|ftplib|paramiko|redis|psycopg\w*|pymysql|pymongo|grpc"
+    r"|webdataset|huggingface_hub)([/\\.]|$)"
+)
+
+
+def _talks(node: FlameNode) -> bool:
+    return bool(_NETWORK.search(node.file))
 
 
 class _Cause(NamedTuple):
@@ -114,7 +128,13 @@ def _blocked(evidence: Evidence, costs: BatchCosts) -> _Cause:
 
 
 def _network(evidence: Evidence, said: tuple[str, ...], place: Location) -> _Cause:
-    """Blocked, and not by a disk. Traffic of the host tells a network from a lock or a sleep."""
+    """Blocked, and not by a disk. Functions that talk to a network, or traffic of the host, tell
+    it from a lock or a sleep."""
+    stacks = evidence.stacks("worker", *MAKING_SAMPLES) or evidence.stacks("main", *MAKING_SAMPLES)
+    talking = matching_share(stacks or evidence.stacks("main", Phase.INPUT_WAIT), _talks)
+    if talking:
+        seen = f"{percent(talking)} of that time lies in functions that talk to a network."
+        return _Cause("input-network", talking, (*said, seen), place)
     received = evidence.whole.resources.net_received_bytes_per_s
     if received is not None and received >= Signal.NETWORK_BYTES_PER_S:
         seen = f"The host received {bytes_text(received)}/s from the network."
@@ -181,8 +201,8 @@ def _transform(evidence: Evidence) -> Iterator[str]:
 
 
 def _line(evidence: Evidence) -> Iterator[str]:
-    spans = (names.SAMPLE, names.TRANSFORM, names.WORKER_FETCH)
-    code = evidence.user_code("worker", *spans) or evidence.user_code("main", *spans)
+    code = evidence.user_code("worker", *MAKING_SAMPLES)
+    code = code or evidence.user_code("main", *MAKING_SAMPLES)
     if code is not None:
         place = code.location
         yield f"{percent(code.share)} of it lies in {place.function}, {place.file}:{place.line}."

@@ -10,9 +10,16 @@ from stepscope.model import names
 from stepscope.model.finding import Location
 from stepscope.model.phases import Phase
 
-__all__ = ["loader_location", "loader_measures", "loader_workers", "sample_location", "wait_text"]
+__all__ = [
+    "MAKING_SAMPLES",
+    "loader_location",
+    "loader_measures",
+    "loader_workers",
+    "sample_location",
+    "wait_text",
+]
 
-_MAKING_SAMPLES = (names.SAMPLE, names.TRANSFORM, names.WORKER_FETCH)
+MAKING_SAMPLES = (names.SAMPLE, names.TRANSFORM, names.WORKER_FETCH)
 
 
 def loader_workers(use: LoaderUse | None) -> int | None:
@@ -31,9 +38,9 @@ def loader_location(use: LoaderUse | None) -> Location:
 
 def sample_location(evidence: Evidence) -> Location:
     """The line that making samples spends most in; without stacks, the dataset's method."""
-    code = evidence.user_code("worker", *_MAKING_SAMPLES)
+    code = evidence.user_code("worker", *MAKING_SAMPLES)
     if code is None and not loader_workers(evidence.whole.loader):
-        code = evidence.user_code("main", *_MAKING_SAMPLES)
+        code = evidence.user_code("main", *MAKING_SAMPLES)
         code = code or evidence.user_code("main", Phase.INPUT_WAIT)
     return code.location if code is not None else loader_location(evidence.whole.loader)
 

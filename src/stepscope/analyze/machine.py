@@ -134,12 +134,13 @@ def gil(evidence: Evidence) -> Finding | None:
         ),
         evidence=(
             (
-                f"Where it had to compute, the training thread was off the CPU {percent(loss.off)} of"
-                f" the time, and ready but without a CPU at most {percent(loss.delayed)} of the loop."
+                f"Where it had to compute, the training thread was off the CPU {percent(loss.off)}"
+                f" of the time, and ready but without a CPU at most {percent(loss.delayed)} of the"
+                " loop."
             ),
             (
-                f"Other threads of the process kept {loss.others:.1f} CPUs busy, and all together no"
-                f" more than {Signal.GIL_CORES:g}: they took turns."
+                f"Other threads of the process kept {loss.others:.1f} CPUs busy, and all together"
+                f" no more than {Signal.GIL_CORES:g}: they took turns."
             ),
         ),
         missing=("Which thread held the lock was not measured.",),

@@ -112,8 +112,8 @@ def denormals(evidence: Evidence) -> Finding | None:
     share = evidence.whole.share(*_MODEL) * hit * slower / (1.0 + hit * slower)
     said = [
         (
-            f"{percent(found)} of the values are denormal; {percent(hit)} of registers of {lanes} hold"
-            f" at least one, which takes {slower + 1:.1f} times as long."
+            f"{percent(found)} of the values are denormal; {percent(hit)} of registers of {lanes}"
+            f" hold at least one, which takes {slower + 1:.1f} times as long."
         )
     ]
     unknown = f"What a denormal costs on this CPU was not measured: {_USUAL_SLOWDOWN} is assumed."
