@@ -13,6 +13,7 @@ __all__ = [
     "CONV_LAYOUT",
     "CPU_FEATURES",
     "DENORMAL_SHARE",
+    "DENORMAL_SLOWDOWN",
     "DTYPES",
     "FLUSHES_DENORMALS",
     "INTEROP_THREADS",
@@ -28,6 +29,7 @@ AUTOCAST: Final = "autocast"  # dtype under which forwards ran, or null
 OPTIMIZERS: Final = "optimizers"  # [{"class", "fused", "foreach", "parameters", "capturable"}]
 CONV_LAYOUT: Final = "conv_layout"  # {"convolutions": n, "channels_last": n of them, "dims": 4}
 DENORMAL_SHARE: Final = "denormal_share"  # of activations and gradients on sampled steps, 0 to 1
+DENORMAL_SLOWDOWN: Final = "denormal_slowdown"  # torch.sigmoid on subnormal values, of normal ones
 FLUSHES_DENORMALS: Final = "flushes_denormals"  # bool
 THREADS: Final = "threads"  # torch.get_num_threads()
 INTEROP_THREADS: Final = "interop_threads"
