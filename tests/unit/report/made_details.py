@@ -114,7 +114,14 @@ def made_timeline(buckets: int = 400) -> Timeline:
     made, points, start = [], [], 0.0
     for number in range(buckets):
         wave = 1 + 0.3 * math.sin(number / 17) + (0.5 if number % 100 == 0 else 0)
-        ms = (130.0 * wave if number else 2900.0, 24.0, 36.0, 6.0, 900.0 if number % 100 == 99 else 0.0, 3.0)
+        ms = (
+            130.0 * wave if number else 2900.0,
+            24.0,
+            36.0,
+            6.0,
+            900.0 if number % 100 == 99 else 0.0,
+            3.0,
+        )
         made.append(StepBucket(round(start, 3), 3 * number, 3, ms))
         points.append(
             ResourcePoint(
