@@ -13,6 +13,7 @@ __all__ = ["WIDTH", "Area", "Chart", "Line", "Tick", "line_chart", "step_chart"]
 WIDTH = HEIGHT = 1000  # of the drawing, stretched to the size of the page
 _TALLEST = 0.98  # so many of the steps fit: a first step of a minute must not flatten the others
 _ROOM = 1.15  # above them
+_CLOCK_STEPS = (60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400)  # seconds
 
 
 class Tick(NamedTuple):
@@ -53,7 +54,7 @@ def step_chart(timeline: Timeline) -> Chart:
         above = [low + height[place] for low, height in zip(below, heights, strict=True)]
         areas.append(Area(phase, _stairs(edges, below, above, top)))
         below = above
-    cut = tuple(edges[at] for at, total in enumerate(totals) if total > top)
+    cut = tuple((edges[at] + edges[at + 1]) / 2 for at, each in enumerate(totals) if each > top)
     return Chart(tuple(areas), _time_ticks(end_ms), _ticks(top, "ms"), cut=cut)
 
 
@@ -107,7 +108,7 @@ def _across(part: float) -> str:
 
 def _time_ticks(end_ms: float) -> tuple[Tick, ...]:
     end_s = end_ms / 1000
-    step = _round_step(end_s / 5)
+    step = _clock_step(end_s / 5)
     seconds = [number * step for number in range(int(end_s / step) + 1)]
     if seconds and end_s - seconds[-1] < step / 4:
         seconds = seconds[:-1] or seconds
@@ -145,12 +146,16 @@ def _scaled(top: float, unit: str) -> tuple[float, str]:
     return 1.0, unit
 
 
+def _clock_step(least_s: float) -> float:
+    """Full minutes and hours where it is longer than half of one."""
+    for step in _CLOCK_STEPS:
+        if 30 < least_s <= step:
+            return float(step)
+    return _round_step(least_s)
+
+
 def _round_step(least: float) -> float:
-    """The next of 1, 2, 5, 10, 20, …; of 60, 120, 300, … where it is a minute and more."""
-    if least > 30:
-        for step in (60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400):
-            if step >= least:
-                return float(step)
+    """The next of 1, 2, 5, 10, 20, …"""
     power = 10.0 ** math.floor(math.log10(max(least, 1e-9)))
     return next(step * power for step in (1, 2, 5, 10) if step * power >= least * 0.999)
 

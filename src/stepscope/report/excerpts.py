@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from stepscope.model.details import Details
 from stepscope.model.finding import Location
+from stepscope.model.source import Source
 
-__all__ = ["Excerpt", "Excerpts", "Source", "SourceLine"]
-
-# (file, first line, last line) → their text; fewer or none where they cannot be read.
-Source: TypeAlias = Callable[[str, int, int], Sequence[str]]
+__all__ = ["Excerpt", "Excerpts", "SourceLine"]
 
 _AROUND = 3
 _CHARS = 240
@@ -27,6 +25,7 @@ class SourceLine(NamedTuple):
 class Excerpt(NamedTuple):
     file: str
     lines: tuple[SourceLine, ...]
+    changed: bool  # since the run
 
 
 class Excerpts:
@@ -48,10 +47,11 @@ class Excerpts:
 
     def _make(self, file: str, line: int) -> Excerpt | None:
         first = max(1, line - _AROUND)
-        texts = self._source(file, first, line + _AROUND)
-        if len(texts) <= line - first:  # the file is shorter now
+        found = self._source(file, first, line + _AROUND)
+        if len(found.lines) <= line - first:  # the file is shorter now
             return None
-        return Excerpt(file, tuple(_lines(file, first, texts, line, self._shares)))
+        lines = tuple(_lines(file, first, found.lines, line, self._shares))
+        return Excerpt(file, lines, found.changed)
 
 
 def _lines(

@@ -19,14 +19,15 @@ from markupsafe import Markup
 from stepscope.model.details import Details, FlameNode
 from stepscope.model.finding import Location
 from stepscope.model.phases import Phase
+from stepscope.model.source import Source
 from stepscope.model.summary import Summary
 from stepscope.model.timeline import Timeline
 from stepscope.report import units
 from stepscope.report.charts import Chart, Line, bucket_label, line_chart, step_chart
-from stepscope.report.excerpts import Excerpts, Source
+from stepscope.report.excerpts import Excerpts
 from stepscope.report.flames import lay_out
 
-__all__ = ["Source", "render_page"]
+__all__ = ["render_page"]
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _LAYERS, _LINES, _STACKS, _OPERATIONS, _RANKS = 300, 8, 8, 100, 64
