@@ -28,7 +28,9 @@ class _Types(type):
         return len(cls._by_value)
 
     def __contains__(cls, value: object) -> bool:
-        return isinstance(value, BottleneckType) or (isinstance(value, str) and value in cls._by_value)
+        return isinstance(value, BottleneckType) or (
+            isinstance(value, str) and value in cls._by_value
+        )
 
     def __getitem__(cls, name: str) -> BottleneckType:
         for one in cls:
