@@ -47,8 +47,10 @@ class LoadingFigures(NamedTuple):
     transfer_share: float | None = None  # of the time, moving tensors to another device
     startup_s: float = 0.0  # iter() and what the first batches took beyond the others
     total_s: float = 0.0  # from iter() to the last batch
-    best_workers: int | None = None  # by the model of throughput
-    best_batches_per_s: float | None = None
+    pass_batches: int | None = None  # of a whole pass over the data
+    step_s: float | None = None  # what training takes for a batch beside loading it
+    best_workers: int | None = None  # by the model of throughput (advise/throughput.py)
+    best_batches_per_s: tuple[float, float] | None = None  # with them, at least and at most
 
     @property
     def batch_s(self) -> float:
@@ -62,6 +64,15 @@ class LoadingFigures(NamedTuple):
         if not self.workers:
             return min(1.0, self.cpu_s / self.wall_s)
         return None if self.children_cores is None else min(1.0, self.children_cores / self.workers)
+
+    @property
+    def weight(self) -> float:
+        """The loader's share of a training step; 1 where nothing is known of the training."""
+        if self.step_s is None or not self.batch_s:
+            return 1.0
+        if not self.workers:
+            return self.batch_s / (self.batch_s + self.step_s)
+        return max(0.0, self.batch_s - self.step_s) / max(self.batch_s, self.step_s)
 
 
 @dataclass(frozen=True, kw_only=True)
