@@ -10,6 +10,9 @@ from typing import Final, NamedTuple
 
 __all__ = [
     "ALERT_THRESHOLD",
+    "BATCH_SIZES",
+    "BOTTLENECK_THRESHOLD",
+    "CACHE_SIZE",
     "CPU_THRESHOLD_PERCENT",
     "DEFAULTS",
     "ENV_LEVEL",
@@ -22,7 +25,10 @@ __all__ = [
     "MEMORY_INTERVAL_S",
     "MEMORY_THRESHOLD_PERCENT",
     "MONITORING_INTERVAL_S",
+    "REPORTS_FOLDER",
     "RUNS_FOLDER",
+    "SAMPLING_INTERVAL_S",
+    "WORKER_COUNTS",
     "Level",
     "Settings",
 ]
@@ -94,3 +100,11 @@ ALERT_THRESHOLD: Final = 0.8  # severity
 CPU_THRESHOLD_PERCENT: Final = 80.0
 MEMORY_THRESHOLD_PERCENT: Final = 80.0
 GPU_THRESHOLD_PERCENT: Final = 90.0
+
+# BottleneckProfiler and its like. The thresholds of memory and GPU are the same as above.
+REPORTS_FOLDER: Final = "bottleneck_reports"
+SAMPLING_INTERVAL_S: Final = 0.1  # of the live monitoring
+BOTTLENECK_THRESHOLD: Final = 0.05  # share of a session from which on an operation is named
+BATCH_SIZES: Final = (1, 4, 8, 16, 32, 64)
+WORKER_COUNTS: Final = (0, 1, 2, 4)
+CACHE_SIZE: Final = 100  # results of preprocessing that are kept

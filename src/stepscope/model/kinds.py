@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from typing import Final
 
+from stepscope.model.types import BottleneckType
+
 __all__ = ["KINDS", "BottleneckType", "Kind", "Signal"]
-
-
-class BottleneckType(enum.Enum):
-    DATA_LOADING = "data_loading"
-    PREPROCESSING = "preprocessing"
-    MEMORY_ALLOCATION = "memory_allocation"
-    GPU_TRANSFER = "gpu_transfer"
-    CPU_COMPUTATION = "cpu_computation"
-    I_O_OPERATION = "i_o_operation"
-    NETWORK_LATENCY = "network_latency"
-    SYNCHRONIZATION = "synchronization"
-    CPU_BOUND = "cpu_bound"
 
 
 @dataclass(frozen=True, slots=True)
