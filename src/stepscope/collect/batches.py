@@ -9,7 +9,7 @@ from typing import Any
 
 from stepscope.collect.chain import like
 from stepscope.collect.samples import Pace, SampleTimer
-from stepscope.collect.thread_use import ThreadUse, use_of_this_thread
+from stepscope.collect.thread_use import ThreadUse, UseInBatches
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 
@@ -37,8 +37,6 @@ class BatchTimer:
                 names.WORKER_RUN_DELAY_NS, names.WORKER_READ_BYTES, names.WORKER_READ_CHARS,
             )
         )  # fmt: skip
-        self._use = [0, 0, 0]
-        self._read = 0  # batches whose use was read
         self._before: ThreadUse | None = None
         self._began_ns = 0
         self._items = 0
@@ -58,7 +56,7 @@ class BatchTimer:
         self._until -= 1
         if self._until < 0:
             self._until = self._every - 1
-            self._before = use_of_this_thread()
+            self._before = UseInBatches.of_this_thread().now()
         self._began_ns = self._recorder.now_ns()
         if not self._batched:
             self._items = 1
@@ -105,10 +103,9 @@ class BatchTimer:
         """Sums over the batches that were read; arg: how many these are."""
         if self._before is None:
             return
-        more = use_of_this_thread().since(self._before)
+        use = UseInBatches.of_this_thread()
+        sums = use.add(self._before)
         self._before = None
-        self._read += 1
-        for place, name in enumerate(self._counted):
-            if more[place] >= 0:
-                self._use[place] += more[place]
-                self._recorder.sample(name, float(self._use[place]), self._read)
+        for name, total in zip(self._counted, sums, strict=True):
+            if total >= 0:
+                self._recorder.sample(name, float(total), use.batches)

@@ -1,4 +1,4 @@
-"""What the kernel counted for a thread between two moments: waiting for a CPU, and reading."""
+"""What the kernel counts for a thread while it makes batches: waiting for a CPU, and reading."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from stepscope.collect.proc import KeptFile
 
-__all__ = ["ThreadUse", "use_of_this_thread"]
+__all__ = ["ThreadUse", "UseInBatches"]
 
 
 class ThreadUse(NamedTuple):
@@ -24,24 +24,43 @@ class ThreadUse(NamedTuple):
         return ThreadUse(*(now - then if then >= 0 <= now else -1 for now, then in pairs))
 
 
-class _Files:
-    """Kept open for one thread of one process: a forked child's are its parent's."""
+class UseInBatches:
+    """Of one thread of one process (a forked child's files are its parent's): what it used in the
+    batches that were read, and how many these are."""
 
     def __init__(self) -> None:
-        self.pid = os.getpid()
+        self._pid = os.getpid()
         self._schedstat = KeptFile("/proc/thread-self/schedstat")
         self._io = KeptFile("/proc/thread-self/io")
+        self.batches = 0
+        self.sums = [0, 0, 0]  # in the order of ThreadUse
 
-    def read(self) -> ThreadUse:
+    @classmethod
+    def of_this_thread(cls) -> UseInBatches:
+        """The one of this thread, whatever loaders it iterates."""
+        found: UseInBatches | None = getattr(_local, "use", None)
+        if found is None or found._pid != os.getpid():
+            found = _local.use = cls()
+        return found
+
+    def now(self) -> ThreadUse:
         delay_ns = read_bytes = read_chars = -1
-        found = self._schedstat.read(128)
-        if found:
-            delay_ns = int(found.split(None, 2)[1])
-        found = self._io.read(512)
-        if found:
-            words = found.split()  # rchar: n wchar: n syscr: n syscw: n read_bytes: n …
+        told = self._schedstat.read(128)
+        if told:
+            delay_ns = int(told.split(None, 2)[1])
+        told = self._io.read(512)
+        if told:
+            words = told.split()  # rchar: n wchar: n syscr: n syscw: n read_bytes: n …
             read_chars, read_bytes = int(words[1]), int(words[9])
         return ThreadUse(delay_ns, read_bytes, read_chars)
+
+    def add(self, before: ThreadUse) -> ThreadUse:
+        """A batch that began with `before` has ended; gives the sums, -1 where not known."""
+        more = self.now().since(before)
+        self.batches += 1
+        self.sums = [a + max(b, 0) for a, b in zip(self.sums, more, strict=True)]
+        pairs = zip(self.sums, more, strict=True)
+        return ThreadUse(*(total if new >= 0 else -1 for total, new in pairs))
 
     def __del__(self) -> None:
         self._schedstat.close()
@@ -49,10 +68,3 @@ class _Files:
 
 
 _local = threading.local()
-
-
-def use_of_this_thread() -> ThreadUse:
-    files: _Files | None = getattr(_local, "files", None)
-    if files is None or files.pid != os.getpid():
-        files = _local.files = _Files()
-    return files.read()
