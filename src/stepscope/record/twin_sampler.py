@@ -184,7 +184,9 @@ class TwinStackSampler:
         code, instruction = frame.f_code, frame.f_lasti
         found = self._in_c.get((id(code), instruction))
         if found is None:
-            found = 0 <= instruction < len(code.co_code) and code.co_code[instruction] in _HANDS_OVER
+            found = (
+                0 <= instruction < len(code.co_code) and code.co_code[instruction] in _HANDS_OVER
+            )
             if id(code) in self._codes:  # kept: its id stays its own
                 self._in_c[id(code), instruction] = found
         return found
