@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stepscope.analyze.findings import findings
@@ -32,7 +34,7 @@ def with_traits(**more: object) -> Details:
 
 
 def test_healthy_computation_is_all_that_is_found_and_says_where_it_goes() -> None:
-    details = Details(layers=(conv("stem", 30.0), conv("head", 60.0)), **_same(with_traits()))
+    details = replace(with_traits(), layers=(conv("stem", 30.0), conv("head", 60.0)))
     kinds = found(trained(), details)
     assert list(kinds) == ["compute"]
     assert (kinds["compute"].location.layer, kinds["compute"].location.op) == (
@@ -40,10 +42,6 @@ def test_healthy_computation_is_all_that_is_found_and_says_where_it_goes() -> No
         "aten::addmm",
     )
     assert kinds["compute"].missing == ()
-
-
-def _same(details: Details) -> dict[str, object]:
-    return {"ops": details.ops, "traits": details.traits}
 
 
 def test_double_precision_costs_about_half() -> None:
@@ -78,9 +76,7 @@ def test_denormals_cost_what_this_cpu_takes_for_them() -> None:
 
 def test_convolutions_that_are_not_channels_last_are_layout() -> None:
     wrong = {traits.CONV_LAYOUT: {"convolutions": 4, "channels_last": 0, "dims": 4}}
-    details = Details(
-        layers=(conv("stem", 30.0), conv("body.0", 60.0)), **_same(with_traits(**wrong))
-    )
+    details = replace(with_traits(**wrong), layers=(conv("stem", 30.0), conv("body.0", 60.0)))
     kinds = found(trained(), details)
     assert kinds["layout"].share == pytest.approx(90 / 101 * 0.18, abs=0.005)
     assert kinds["layout"].location.layer == "body.0"
