@@ -59,10 +59,9 @@ def _workers_by_playing(finding: Finding, loader: Loader) -> Recommendation | No
 
 
 def _gain(finding: Finding, now: Loader, then: Loader, workers: int) -> tuple[float, float]:
-    """Played against played, with the doubt that playing the present setting leaves."""
-    m = finding.measures
-    present = simulated(now, int(m["workers"]))
-    measured = m["batches_per_step"] / m["step_ms"] * 1e3
+    """Against what was measured, with the doubt that playing the present setting leaves."""
+    measured = finding.measures["batches_per_step"] / finding.measures["step_ms"] * 1e3
+    present = simulated(now, int(finding.measures["workers"]))
     doubt = max(_LEAST_DOUBT, abs(present / measured - 1.0))
     gain = simulated(then, workers) / present
     return gain / (1.0 + doubt), gain

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.advise.simulate import BatchWork, Loader
+from stepscope.advise.simulate import BatchWork, Loader, fitted
 from stepscope.model.finding import Finding
 
 __all__ = ["measured_loader"]
@@ -12,7 +12,8 @@ _LONGEST = 200  # batches until a slow one comes round
 
 
 def measured_loader(finding: Finding) -> Loader | None:
-    """None: the pipeline was not looked into."""
+    """Beside as much other load as explains the rate that was measured. None: the pipeline was
+    not looked into."""
     m = finding.measures
     if any(name not in m for name in _NEEDED) or not m["batches_per_step"]:
         return None
@@ -25,7 +26,7 @@ def measured_loader(finding: Finding) -> Loader | None:
     if "program_cpu_cores" in m:
         main_cpu_s = m["program_cpu_cores"] * batch_s / ranks - receive_s
         main_cpu_s -= m["worker_cpu_ms"] / 1e3 if m["workers"] == 0 else 0.0
-    return Loader(
+    loader = Loader(
         made=_batches(finding),
         main_s=main_s,
         main_cpu_s=max(0.0, main_cpu_s),
@@ -34,6 +35,7 @@ def measured_loader(finding: Finding) -> Loader | None:
         receive_s=receive_s,
         prefetch=max(1, int(m.get("prefetch_factor", 2.0))),
     )
+    return fitted(loader, int(m["workers"]), 1.0 / batch_s)
 
 
 def _batches(finding: Finding) -> list[BatchWork]:

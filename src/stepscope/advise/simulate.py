@@ -8,16 +8,18 @@ order, so that one slow batch holds up those behind it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from stepscope.advise.throughput import NEAR_BEST
 
-__all__ = ["BatchWork", "Loader", "choose_workers", "simulated"]
+__all__ = ["BatchWork", "Loader", "choose_workers", "fitted", "simulated"]
 
 _BATCHES = 200  # played through
 _WARM = 0.2  # of them, at the start, not counted
 _EPS = 1e-9
+_MOST_BACKGROUND = 4.0  # threads of others for each CPU
+_HALVINGS = 8
 
 
 class BatchWork(NamedTuple):
@@ -32,7 +34,8 @@ class Loader:
     """What a batch costs. `made`: measured batches, in order, played over and over.
 
     `main_s`: wall clock that the training thread takes for a batch once it has it; `main_cpu_s`:
-    CPU time of all its threads in it. `receive_s` is the training thread's too.
+    CPU time of all its threads in it. `receive_s` is the training thread's too. `background`:
+    threads of other programs that want a CPU at any time; they get their share.
     """
 
     made: Sequence[BatchWork]
@@ -43,6 +46,11 @@ class Loader:
     receive_s: float = 0.0
     prefetch: int = 2
     in_order: bool = True
+    background: float = 0.0
+
+    def speed(self, threads: float) -> float:
+        """Of each of so many threads of ours that want a CPU: 1 when it has one for itself."""
+        return min(1.0, self.cores / max(threads + self.background, _EPS))
 
 
 def simulated(loader: Loader, workers: int, batches: int = _BATCHES) -> float:
@@ -53,8 +61,13 @@ def simulated(loader: Loader, workers: int, batches: int = _BATCHES) -> float:
     [2.5, 3.3, 6.7, 10.0, 10.0]
     """
     if workers == 0:
-        made_s = sum(sum(work) for work in loader.made) / len(loader.made)
-        return 1.0 / max(made_s + loader.main_s, _EPS)
+        cpu_s = sum(work.cpu_s for work in loader.made) / len(loader.made)
+        blocked_s = sum(work.blocked_s for work in loader.made) / len(loader.made)
+        waiting_s = max(0.0, loader.main_s - loader.main_cpu_s)
+        width = max(1.0, loader.main_cpu_s / max(loader.main_s, _EPS))
+        computing_s = (loader.main_s - waiting_s) / loader.speed(width)
+        made_s = cpu_s / loader.speed(1.0) + blocked_s
+        return 1.0 / max(made_s + computing_s + waiting_s, _EPS)
     used_at = _Play(loader, workers, batches).run()
     first = int(len(used_at) * _WARM)
     took_s = used_at[-1] - used_at[first]
@@ -65,6 +78,21 @@ def choose_workers(loader: Loader, limit: int) -> int:
     """The smallest number of workers, from 0 to `limit`, that comes near the best."""
     rates = [simulated(loader, workers) for workers in range(limit + 1)]
     return next(n for n, rate in enumerate(rates) if rate >= max(rates) * NEAR_BEST)
+
+
+def fitted(loader: Loader, workers: int, rate: float) -> Loader:
+    """The same beside so much other load that playing the present setting gives the rate that was
+    measured. As it is, where it is not quicker than that."""
+    low, high = loader.background, loader.background + _MOST_BACKGROUND * loader.cores
+    if simulated(loader, workers) <= rate:
+        return loader
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if simulated(replace(loader, background=middle), workers) > rate:
+            low = middle
+        else:
+            high = middle
+    return replace(loader, background=(low + high) / 2)
 
 
 @dataclass
@@ -146,7 +174,7 @@ class _Play:
 
     def _advance(self, running: Sequence[_Task]) -> float:
         """Let everybody go on until the first is done; the CPUs are shared alike."""
-        speed = min(1.0, self.loader.cores / max(sum(_widths(running)), _EPS))
+        speed = self.loader.speed(sum(_widths(running)))
         took = min(task.cpu_s / speed if task.cpu_s > _EPS else task.blocked_s for task in running)
         for task in running:
             if task.cpu_s > _EPS:

@@ -25,8 +25,9 @@ _FILES = re.compile(
     r"|matplotlib|csv\.py|json|rich)([/\\.]|$)"
 )
 _FUNCTIONS = re.compile(
-    r"(^|[._])(log|logs|logging|print\w*|write|writes|writerow|flush|fsync|dump|dumps|report|emit"
-    r"|add_scalars?|add_histogram|add_image|savefig)([._]|$)"
+    r"(^|\.)(log|logs|\w+_logs?|log_(to_)?\w*(metric|scalar|stat|loss|step|row|line|image|hist|file"
+    r"|epoch|batch|grad)\w*|print\w*|write\w*|flush|fsync|dumps?|emit|add_(scalar|histogram|image"
+    r"|text|figure)s?|savefig)$"
 )
 
 
