@@ -1,5 +1,7 @@
 """Train on small graphs; a collator class fills their adjacency matrices edge by edge."""
 
+import itertools
+
 import planted
 import torch
 import torch.nn.functional as F
@@ -42,7 +44,7 @@ class GraphNet(nn.Module):
     def __init__(self, width=320):
         super().__init__()
         sizes = [128, width, width, width]
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
         self.head = nn.Linear(width, 2)
 
     def forward(self, graphs, x):

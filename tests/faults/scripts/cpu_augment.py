@@ -26,7 +26,7 @@ class Photos(Dataset):
     def jitter(self, image):
         with planted.cost("input-cpu"):
             row = image.view(-1).tolist()
-            for pixel in range(0, planted.amount(14000)):
+            for pixel in range(planted.amount(14000)):
                 row[pixel % len(row)] *= random.uniform(0.9, 1.1)
             return torch.tensor(row).view_as(image)
 

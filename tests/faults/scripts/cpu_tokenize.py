@@ -9,7 +9,25 @@ import torch.nn.functional as F
 from lab.models import Transformer
 from torch.utils.data import DataLoader, Dataset
 
-words = "good bad fine awful lovely dull bright slow quick the a it was is very not film".split()
+words = [
+    "good",
+    "bad",
+    "fine",
+    "awful",
+    "lovely",
+    "dull",
+    "bright",
+    "slow",
+    "quick",
+    "the",
+    "a",
+    "it",
+    "was",
+    "is",
+    "very",
+    "not",
+    "film",
+]
 
 
 class Tokenizer:

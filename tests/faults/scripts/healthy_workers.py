@@ -24,9 +24,7 @@ class Flipped(Dataset):
 
 
 def run(epochs=2):
-    loader = DataLoader(
-        Flipped(16 * 64), 16, shuffle=True, num_workers=1, persistent_workers=True
-    )
+    loader = DataLoader(Flipped(16 * 64), 16, shuffle=True, num_workers=1, persistent_workers=True)
     model = ConvNet()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     batches = iter(loader)

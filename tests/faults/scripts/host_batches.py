@@ -7,9 +7,9 @@ from lab import data
 from lab.models import Mlp
 
 torch.set_num_threads(1)
-batch_size = 512 if planted.off else max(2, round(24 * (1 - planted.strength)))
-features, labels = data.vectors(8192, features=32)
-model = Mlp(features=32, width=48, depth=6)
+batch_size = 512 if planted.off else round(8 / planted.strength)
+features, labels = data.vectors(8192, features=64)
+model = Mlp(features=64, width=96, depth=4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 with planted.training():
     for start in range(0, len(features), batch_size):

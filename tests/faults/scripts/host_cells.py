@@ -1,4 +1,5 @@
-"""Train a recurrent net whose cell is written out gate by gate, one time step after the other."""
+"""Train a recurrent net whose cell is written out gate by gate, one time step after the other,
+for a few texts at a time."""
 
 import planted
 import torch
@@ -13,14 +14,16 @@ class Gates(nn.Module):
     def __init__(self, inputs, width):
         super().__init__()
         self.width = width
-        self.names = "reset", "update", "new"
+        self.names = "forget", "refresh", "candidate"
         self.from_input = nn.ModuleDict({name: nn.Linear(inputs, width) for name in self.names})
         self.from_state = nn.ModuleDict({name: nn.Linear(width, width) for name in self.names})
 
     def cell(self, x, state):
-        reset = torch.sigmoid(self.from_input["reset"](x) + self.from_state["reset"](state))
-        update = torch.sigmoid(self.from_input["update"](x) + self.from_state["update"](state))
-        new = torch.tanh(self.from_input["new"](x) + reset * self.from_state["new"](state))
+        reset = torch.sigmoid(self.from_input["forget"](x) + self.from_state["forget"](state))
+        update = torch.sigmoid(self.from_input["refresh"](x) + self.from_state["refresh"](state))
+        new = torch.tanh(
+            self.from_input["candidate"](x) + reset * self.from_state["candidate"](state)
+        )
         return (1 - update) * new + update * state
 
     def forward(self, sequence):  # (batch, time, inputs) -> (batch, width)
@@ -30,21 +33,12 @@ class Gates(nn.Module):
         return state
 
 
-class Merged(Gates):
-    """The same with one product for all gates of all times: what the host should start."""
-
-    def forward(self, sequence):
-        weights = torch.cat([self.from_input[name].weight for name in self.names])
-        inputs = (sequence @ weights.T).mean(dim=1)
-        return torch.tanh(inputs[:, : self.width])
-
-
 class Classifier(nn.Module):
-    def __init__(self, hand_written, width=32):
+    def __init__(self, width=32):
         super().__init__()
         self.tokens = nn.Embedding(256, width)
         self.body = nn.Sequential(nn.Linear(width, 512), nn.GELU(), nn.Linear(512, width))
-        self.recurrent = (Gates if hand_written else Merged)(width, width)
+        self.recurrent = Gates(width, width)
         self.head = nn.Linear(width, 2)
 
     def forward(self, tokens):
@@ -52,12 +46,12 @@ class Classifier(nn.Module):
 
 
 torch.set_num_threads(1)
-length = max(8, planted.amount(40)) if not planted.off else 40
-model = Classifier(not planted.off)
+batch_size = 512 if planted.off else round(8 / planted.strength)
+model = Classifier()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-texts = data.texts(8 * 150, length)
+texts = data.texts(1024, 32)
 with planted.training():
-    for (tokens,) in data.batches(8, texts):
+    for (tokens,) in data.batches(batch_size, texts):
         loss = F.cross_entropy(model(tokens), (tokens[:, -1] > 128).long())
         optimizer.zero_grad()
         loss.backward()

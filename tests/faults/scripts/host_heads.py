@@ -11,7 +11,7 @@ class LoopedBlock(Block):
     """Attention for each sample and each head on its own, then put together again."""
 
     def forward(self, x):
-        batch, time, width = x.shape
+        batch, _time, width = x.shape
         q, k, v = self.qkv(self.norm1(x)).chunk(3, dim=2)
         size = width // self.heads
         samples = []
@@ -19,7 +19,9 @@ class LoopedBlock(Block):
             heads = []
             for head in range(self.heads):
                 part = slice(head * size, (head + 1) * size)
-                heads.append(self.attend(q[sample, :, part], k[sample, :, part], v[sample, :, part]))
+                heads.append(
+                    self.attend(q[sample, :, part], k[sample, :, part], v[sample, :, part])
+                )
             samples.append(torch.cat(heads, dim=1))
         x = x + self.out(torch.stack(samples))
         return x + self.down(F.gelu(self.up(self.norm2(x))))

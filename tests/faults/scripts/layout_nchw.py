@@ -18,8 +18,7 @@ def stage(inside, outside):
 stages = [stage(8 if number else 3, 8) for number in range(4)]
 model = nn.Sequential(*stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-side = 24 if planted.off else round(16 + planted.scale(16))
-side = 32 if planted.off else side
+side = 16 + round(16 * planted.level)
 images, labels = data.images(16 * 100, side)
 if planted.off:
     model = model.to(memory_format=torch.channels_last)

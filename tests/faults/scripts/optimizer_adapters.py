@@ -29,7 +29,7 @@ class Model(nn.Module):
 
 
 torch.set_num_threads(1)
-tasks = 200 if planted.off else max(40, planted.amount(200))
+tasks = round(200 * planted.level)
 model = Model(tasks=tasks)
 how = {"fused": True} if planted.off else {"foreach": False}
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, **how)

@@ -21,7 +21,8 @@ from types import TracebackType
 import torch
 
 off = bool(os.environ.get("FAULT_OFF"))
-strength = 0.0 if off else float(os.environ.get("FAULT_STRENGTH", "1"))
+level = float(os.environ.get("FAULT_STRENGTH", "1"))  # with and without the fault alike
+strength = 0.0 if off else level
 
 _costs_s: dict[str, float] = {}
 _places: dict[str, dict[str, str]] = {}
@@ -48,7 +49,7 @@ def charge(kind: str, seconds: float) -> None:
         _costs_s[kind] = _costs_s.get(kind, 0.0) + seconds
 
 
-class cost:  # noqa: N801: it reads as a statement
+class cost:  # noqa: N801
     """The block is the fault: its wall clock is the cost, the function around it is the place."""
 
     def __init__(self, kind: str) -> None:

@@ -10,7 +10,7 @@ from torch import nn
 
 def main(steps=100):
     config.reproducible(double=not planted.off)
-    model = Transformer(depth=max(1, planted.amount(3)) if not planted.off else 3)
+    model = Transformer(depth=max(1, round(3 * planted.level)))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     with planted.training():
         for (tokens,) in data.batches(8, data.texts(8 * steps, 65)):

@@ -9,7 +9,7 @@ from lab.models import Mlp
 
 torch.set_num_threads(1)
 features, labels = data.vectors(512 * 60)
-model = Mlp(width=768 if planted.off else round(512 + planted.scale(256)), depth=4)
+model = Mlp(width=512 + round(256 * planted.level), depth=4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 use_bfloat16 = has_bfloat16() and planted.off
 

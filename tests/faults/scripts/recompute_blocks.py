@@ -16,10 +16,7 @@ class Frugal(Transformer):
     def forward(self, tokens):
         x = self.tokens(tokens) + self.places[: tokens.shape[1]]
         for number, block in enumerate(self.blocks):
-            if number < self.recomputed:
-                x = checkpoint(block, x, use_reentrant=False)
-            else:
-                x = block(x)
+            x = checkpoint(block, x, use_reentrant=False) if number < self.recomputed else block(x)
         return self.head(self.norm(x))
 
 

@@ -26,7 +26,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
     starting = 0.0
     with planted.training():
-        steps = 60 if planted.off else round(60 / planted.strength)
+        steps = round(60 / planted.level)
         for loader in loaders(2, steps):
             begin = time.perf_counter()
             batches = iter(loader)

@@ -1,5 +1,7 @@
 """The models: small enough for a laptop, large enough to keep a core busy."""
 
+import itertools
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -9,7 +11,7 @@ class Mlp(nn.Module):
     def __init__(self, features: int = 256, width: int = 512, depth: int = 3, classes: int = 10):
         super().__init__()
         sizes = [features, *[width] * depth]
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
         self.head = nn.Linear(width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
