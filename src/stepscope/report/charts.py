@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from stepscope.model.timeline import ResourcePoint, StepBucket, Timeline
 
@@ -14,6 +14,8 @@ WIDTH = HEIGHT = 1000  # of the drawing, stretched to the size of the page
 _TALLEST = 0.98  # so many of the steps fit: a first step of a minute must not flatten the others
 _ROOM = 1.15  # above them
 _CLOCK_STEPS = (60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400)  # seconds
+
+_Floats: TypeAlias = Sequence[float]
 
 
 class Tick(NamedTuple):
@@ -61,7 +63,7 @@ def step_chart(timeline: Timeline) -> Chart:
 def line_chart(timeline: Timeline, lines: Iterable[Line], unit: str, limit: float | None) -> Chart:
     """`limit`: what there is of it at most, drawn where it is near."""
     points, end_ms = timeline.points, timeline.wall_ms or 1.0
-    drawn = [line for line in lines if any(line.value(point) is not None for point in points)]
+    drawn = [line for line in lines if any(map(line.value, points))]
     largest = max((line.value(p) or 0.0 for line in drawn for p in points), default=0.0)
     near = limit is not None and limit <= 3 * largest
     top = max(largest, (limit or 0.0) if near else 0.0, 1e-9) * 1.08
@@ -78,14 +80,14 @@ def _top(totals: Sequence[float]) -> float:
     return (largest if largest <= 2 * fitting else fitting * _ROOM) or 1.0
 
 
-def _stairs(edges: Sequence[float], below: Sequence[float], above: Sequence[float], top: float) -> str:  # fmt: skip
+def _stairs(edges: _Floats, below: _Floats, above: _Floats, top: float) -> str:
     """The outline of what lies between two staircases."""
     there = [point for at in range(len(above)) for point in _tread(edges, above, at, top)]
     back = [point for at in range(len(below)) for point in _tread(edges, below, at, top)]
     return "M" + "L".join((*there, *reversed(back))) + "Z" if there else ""
 
 
-def _tread(edges: Sequence[float], heights: Sequence[float], at: int, top: float) -> list[str]:
+def _tread(edges: _Floats, heights: _Floats, at: int, top: float) -> list[str]:
     y = _across(1 - min(1.0, heights[at] / top))
     return [f"{_across(edges[at])} {y}", f"{_across(edges[at + 1])} {y}"]
 
@@ -126,13 +128,13 @@ def _clock(seconds: float, step: float) -> str:
 def _ticks(top: float, unit: str) -> tuple[Tick, ...]:
     """A few round numbers from the bottom up, without 0."""
     scale, name = _scaled(top, unit)
-    step = _round_step(top / scale / 4)
+    step = _round_step(top / scale / 5)
     places = max(0, -math.floor(math.log10(step)))
     count = int(top / scale / step)
     return tuple(
         Tick(1 - number * step * scale / top, f"{number * step:,.{places}f} {name}".strip())
         for number in range(1, count + 1)
-        if number * step * scale / top < 0.97
+        if number * step * scale / top < 0.92
     )
 
 

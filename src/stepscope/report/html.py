@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +33,11 @@ __all__ = ["render_page"]
 _TEMPLATES = Path(__file__).with_name("templates")
 _LAYERS, _LINES, _STACKS, _OPERATIONS, _RANKS = 300, 8, 8, 100, 64
 # Controls, and what turns or hides text: shown as \u202e and the like.
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")  # fmt: skip
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # but tabs and new lines
+    r"\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+_SENTENCE = re.compile(r"[A-Z][a-z]* [a-z(]")
 
 
 class _Resource(NamedTuple):
@@ -45,7 +50,8 @@ def render_page(summary: Summary, details: Details | None, source: Source) -> st
     """The text of report.html. `source` reads the user's lines."""
     style, script = _asset("report.css"), _asset("report.js")
     found = details or Details()
-    return _environment().get_template("report.html.j2").render(
+    folder = str(summary.run.get("cwd") or "")
+    return _environment(folder).get_template("report.html.j2").render(
         style=Markup(style),
         script=Markup(script),
         policy=_policy(style, script),
@@ -68,7 +74,8 @@ def render_page(summary: Summary, details: Details | None, source: Source) -> st
     )  # fmt: skip
 
 
-def _environment() -> Environment:
+def _environment(folder: str) -> Environment:
+    """`folder`: names of files below it are shown from there."""
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -78,21 +85,33 @@ def _environment() -> Environment:
         finalize=_visible,
     )
     made.filters |= {
-        "percent": units.percent,
+        "percent": _unbroken(units.percent),
         "factor": units.factor,
-        "duration": units.duration,
-        "bytes": units.bytes_text,
+        "duration": _unbroken(units.duration),
+        "bytes": _unbroken(units.bytes_text),
         "amount": units.amount,
         "steps": units.steps_text,
+        "is_code": _is_code,
         "sentence": _sentence,
         "short": _short,
-        "place": _place,
+        "place": partial(_place, folder),
         "phase_class": _phase_class,
         "lay_out": lay_out,
-        "frame_title": _frame_title,
+        "frame_title": partial(_frame_title, folder),
+        "file": partial(_file, folder),
         "pct": _pct,
     }
     return made
+
+
+def _unbroken(text: Callable[[float], str]) -> Callable[[float], str]:
+    """A number and its unit stay on one line."""
+    return lambda value: text(value).replace(" ", "\u00a0")
+
+
+def _is_code(action: str) -> bool:
+    """Advice is either something to type or a sentence."""
+    return _SENTENCE.match(action) is None
 
 
 def _asset(name: str) -> str:
@@ -195,11 +214,15 @@ def _short(text: str, most: int = 90) -> str:
     return f"{text[:half]}…{text[-half:]}"
 
 
-def _place(location: Location) -> str:
+def _file(folder: str, file: str) -> str:
+    return file.removeprefix(f"{folder.rstrip('/')}/") if folder else file
+
+
+def _place(folder: str, location: Location) -> str:
     if location.file is None:
         return location.function or location.layer or location.op or ""
     line = f":{location.line}" if location.line is not None else ""
-    return f"{location.file}{line}"
+    return f"{_file(folder, location.file)}{line}"
 
 
 _PHASE_CLASSES = {phase.value: f"p-{phase.value.replace(' ', '-')}" for phase in Phase}
@@ -209,8 +232,8 @@ def _phase_class(phase: str) -> str:
     return _PHASE_CLASSES.get(phase, "p-unexplained")
 
 
-def _frame_title(node: FlameNode, width: float) -> str:
-    where = f" · {_short(node.file)}:{node.line}" if node.file else ""
+def _frame_title(folder: str, node: FlameNode, width: float) -> str:
+    where = f" · {_short(_file(folder, node.file))}:{node.line}" if node.file else ""
     share = units.percent(width)
     return f"{_short(node.name, 120)}{where} · {units.duration(node.ms)} · {share} of this phase"
 
@@ -218,5 +241,3 @@ def _frame_title(node: FlameNode, width: float) -> str:
 def _pct(part: float) -> str:
     """A place or a width within a drawing."""
     return f"{min(1.0, max(0.0, part)) * 100:.4g}%"
-
-

@@ -23,7 +23,7 @@ def write_json(path: Path, document: Mapping[str, Any], indent: int | None = 2) 
 
 
 def write_text(path: Path, text: str) -> None:
-    """As write_json. What UTF-8 has no place for (half a surrogate pair) becomes a question mark."""
+    """As write_json. What UTF-8 has no place for (half a surrogate pair) becomes a “?”."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.write_bytes(text.encode("utf-8", "replace"))

@@ -110,6 +110,6 @@ def test_a_worker_that_ends_is_not_counted_twice() -> None:
 
 def test_points_are_bounded() -> None:
     found = loop(training(400))
-    times = range(0, round(found.end_ns / 1e6))
+    times = range(round(found.end_ns / 1e6))
     fold = sampled(counter(names.PROCESS_CPU_NS, PROGRAM, 1e6, times))
     assert 300 < len(make_timeline(found, fold, {PROGRAM}).points) <= MAX_POINTS

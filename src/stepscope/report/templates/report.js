@@ -4,7 +4,7 @@
 function readSteps(plot) {
   const data = JSON.parse(document.getElementById("steps-data").textContent);
   const cursor = plot.querySelector(".cursor");
-  const readout = plot.parentElement.querySelector("[data-readout]");
+  const readout = plot.closest("figure").querySelector("[data-readout]");
   const last = data.starts.length - 1;
   let at = -1;
   const ms = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(2)) + " ms";
