@@ -12,6 +12,7 @@ __all__ = ["best_profile", "suggest_loading", "with_best_workers"]
 # Sending a batch was not measured. At best it costs nothing; the slowest form on record, numpy
 # arrays out of collate, took 8.2 ms for 3 MB.
 _IPC_BOUND_S = 0.0082
+_MODEL_ERROR = 0.3  # how far the model was off where workers burn CPU beside other load
 _MOST_WORKERS = 16
 _AS_GOOD = 0.97  # of two settings this near, the cheaper one
 _B = DataLoadingBottleneck
@@ -34,10 +35,8 @@ def with_best_workers(figures: LoadingFigures) -> LoadingFigures:
     busy = figures.busy_share or 0.0
     limit = max(1, int(2 * costs.cores)) if busy >= 0.5 else _MOST_WORKERS
     workers = best_workers(costs, limit)
-    worst = costs._replace(serialise_s=_IPC_BOUND_S / 2, unpickle_s=_IPC_BOUND_S / 2)
-    if figures.workers:  # what sending costs is within what was measured
-        worst = costs
-    rates = throughput(worst, workers), throughput(costs, workers)
+    least = throughput(_at_worst(figures, costs), workers) / (1 + _MODEL_ERROR)
+    rates = least, throughput(costs, workers)
     if not all(0 < rate < float("inf") for rate in rates):
         return figures
     return figures._replace(best_workers=workers, best_batches_per_s=rates)
@@ -57,6 +56,19 @@ def _costs(figures: LoadingFigures) -> LoaderCosts | None:
         main_s=received_s,
         main_cpu_s=received_s,
         cores=figures.cpus,
+    )
+
+
+def _at_worst(figures: LoadingFigures, costs: LoaderCosts) -> LoaderCosts:
+    """The same, with CPUs as short as they were, and with batches as dear to send as can be where
+    none were sent."""
+    makers = figures.workers or 1
+    wanted_s = makers * figures.batch_s - costs.worker_blocked_s  # a CPU, and got it or not
+    worst = costs._replace(worker_cpu_s=max(costs.worker_cpu_s, wanted_s))
+    if not figures.workers:
+        return worst._replace(serialise_s=_IPC_BOUND_S / 2, unpickle_s=_IPC_BOUND_S / 2)
+    return worst._replace(
+        main_s=costs.main_s + (figures.program_delay_cores or 0.0) * figures.batch_s
     )
 
 

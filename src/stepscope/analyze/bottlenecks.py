@@ -103,10 +103,11 @@ def memory_bottleneck(
 
 
 def finding_bottlenecks(
-    findings: Iterable[Finding], metrics: PerformanceMetrics, threshold: float, *, in_loop: bool
+    findings: Iterable[Finding], metrics: PerformanceMetrics, threshold: float, steps: int
 ) -> Iterator[BottleneckProfile]:
-    """Findings of the training loop, or of the session where there was none. The computation of a
-    loop is what it is for, and no bottleneck."""
+    """Findings of a training loop of so many steps, or of the session where there was none. The
+    computation of a loop is what it is for, and no bottleneck."""
+    in_loop = steps > 0
     for found in findings:
         is_memory = found.kind == "memory-pressure"
         if (in_loop and found.kind == "compute") or (found.share < threshold and not is_memory):
@@ -116,6 +117,7 @@ def finding_bottlenecks(
             bottleneck_type=found.bottleneck_type,
             operation_name=found.kind,
             severity=found.severity,
+            frequency=max(1, steps),
             execution_time=None if is_memory else found.share * (metrics.execution_time or 0.0),
             memory_usage=metrics.peak_ram_mb,
             gpu_memory_usage=metrics.peak_gpu_mb,

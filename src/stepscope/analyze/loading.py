@@ -85,7 +85,7 @@ def _making(figures: LoadingFigures) -> Iterator[Limit]:
             "input-cpu",
             busy + delay,
             separation(busy + delay),
-            f"computing batches takes {percent(busy)} of the loader's time",
+            f"making batches wants a CPU {percent(busy + delay)} of the loader's time",
             f"{of_batch}, and computed {percent(busy)} of that{ready}.",
             figures=figures,
         )

@@ -56,7 +56,5 @@ def batch_of(sample: Any, size: int) -> Any:
     if hasattr(sample, "unsqueeze"):
         return sample.unsqueeze(0).repeat(size, *([1] * sample.dim()))
     if hasattr(sample, "dtype") and hasattr(sample, "shape"):
-        import numpy
-
-        return numpy.repeat(sample[None], size, axis=0)
+        return sample[None].repeat(size, axis=0)
     return [sample] * size

@@ -38,6 +38,7 @@ class LoadingFigures(NamedTuple):
     cpu_s: float  # of this process and of children that ended, meanwhile
     cpus: float | None = None  # that this process may use
     program_cores: float | None = None  # CPUs that this process kept busy
+    program_delay_cores: float | None = None  # threads of it that were ready and had no CPU
     children_cores: float | None = None  # CPUs that all workers kept busy
     run_delay_cores: float | None = None  # threads, of the workers if there are any, without a CPU
     read_bytes_per_s: float | None = None  # from a disk, by those who make the batches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ def draw_session(session: ProfilingSession, path: Path) -> None:
     (severity, frequency), (potential, usage) = figure.subplots(2, 2)
     left_out = len(session.bottlenecks) - len(shown)
     more = f" · {left_out} less severe not shown" if left_out else ""
-    figure.suptitle(f"{session.session_id} · {session.verdict or 'no verdict'}{more}", fontsize=11)
+    title = f"{session.session_id} · {session.verdict or 'no verdict'}{more}"
+    figure.suptitle(_plain(title), fontsize=11)
     severities = [one.severity for one in shown]
     _bars(severity, shown, severities, "Bottleneck Severity", "Severity (0-1)", "{:.2f}")
     severity.set_xlim(0, 1.12)
@@ -39,7 +41,9 @@ def draw_session(session: ProfilingSession, path: Path) -> None:
     _bars(potential, shown, potentials, "Optimization Potential", "Potential (0-1)", "{:.2f}")
     potential.set_xlim(0, 1.12)
     _usage(usage, session.memory_profile, session.gpu_profile)
-    figure.savefig(path, dpi=150)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a name in letters that the font lacks is no error
+        figure.savefig(path, dpi=150)
 
 
 def _bars(
@@ -87,4 +91,9 @@ def _usage(axes: Any, memory: Mapping[float, float], gpu: Mapping[float, float])
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= 28 else f"{name[:27]}…"
+    return _plain(name if len(name) <= 28 else f"{name[:27]}…")
+
+
+def _plain(text: str) -> str:
+    """What stands between two dollars would be read as mathematics."""
+    return text.replace("$", r"\$")

@@ -33,7 +33,9 @@ from stepscope.session.wishes import Wishes
 
 __all__ = ["BottleneckSession", "Config"]
 
-_used: set[str] = set()
+_FRESH_NS = 50_000_000  # what was found so far is looked at again after so long, or
+_COST_SHARE = 100  # after so many times what looking took
+_used: set[str] = set()  # ids
 
 
 class Config(Protocol):
@@ -85,6 +87,8 @@ class BottleneckSession:
         if config.enable_real_time_monitoring:
             self._engine.follow(self._gauges)
         self._result: ProfilingSession | None = None
+        self._so_far: ProfilingSession | None = None
+        self._fresh_until_ns = 0
 
     @property
     def is_open(self) -> bool:
@@ -112,8 +116,17 @@ class BottleneckSession:
         return self._result
 
     def result(self) -> ProfilingSession:
-        """So far, or of the whole when it is closed."""
-        return self._made(self._block.use()) if self._result is None else self._result
+        """So far, or of the whole when it is closed. Looked at anew when the last time is long
+        enough ago: asking in every step is cheap."""
+        if self._result is not None:
+            return self._result
+        now_ns = self._engine.recorder.now_ns
+        began_ns = now_ns()
+        if self._so_far is None or began_ns >= self._fresh_until_ns:
+            self._so_far = self._made(self._block.use())
+            ended_ns = now_ns()
+            self._fresh_until_ns = ended_ns + max(_FRESH_NS, _COST_SHARE * (ended_ns - began_ns))
+        return self._so_far
 
     def _made(self, use: OperationUse) -> ProfilingSession:
         with self._engine.lock:  # the sampler's thread takes in what is new
@@ -132,7 +145,7 @@ class BottleneckSession:
                 self._tracked(found),
                 metrics,
                 config.bottleneck_threshold,
-                in_loop=bool(loop.findings),
+                steps=loop.steps.count if loop.findings else 0,
             ),
         ]
         memory, gpu = config.enable_memory_tracking, config.enable_gpu_tracking

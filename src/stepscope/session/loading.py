@@ -180,6 +180,7 @@ class _Look:
             cpu_s=self._profile.metrics(cpu_of).cpu_time or 0.0,
             cpus=resources.cpu_count,
             program_cores=resources.program.cpu_cores,
+            program_delay_cores=resources.program.run_delay_cores,
             children_cores=resources.children.cpu_cores,
             run_delay_cores=makers.run_delay_cores,
             read_bytes_per_s=makers.read_bytes_per_s,

@@ -10,7 +10,7 @@ from stepscope.advise.catalogue import advise
 from stepscope.advise.operations import suggest
 from stepscope.analyze.block import Thresholds, block_findings
 from stepscope.collect.digest import batch_of, digest, shape_of
-from stepscope.collect.loading import settle
+from stepscope.collect.loading import settle, undisturbed
 from stepscope.model.loading import PreprocessingProfile
 from stepscope.model.metrics import PerformanceMetrics
 from stepscope.model.types import BottleneckType
@@ -40,19 +40,24 @@ class Cache:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._known: OrderedDict[tuple[Any, bytes], Any] = OrderedDict()
+        self._known: OrderedDict[tuple[int, bytes], tuple[Any, Any]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._known)
 
     def get(self, function: Any, key: bytes) -> tuple[bool, Any]:
-        found = (function, key) in self._known
-        if found:
-            self._known.move_to_end((function, key))
-        return found, self._known.get((function, key))
+        """(whether it is known, the result)"""
+        place = id(function), key
+        if place not in self._known:
+            return False, None
+        self._known.move_to_end(place)
+        return True, self._known[place][1]
 
     def put(self, function: Any, key: bytes, result: Any) -> None:
-        self._known[function, key] = result
+        self._known[id(function), key] = (
+            function,
+            result,
+        )  # as long as it is kept, the id is its own
         if len(self._known) > self._size:
             self._known.popitem(last=False)
 
@@ -74,7 +79,21 @@ def profile_function(
     percents: tuple[float, float, float],
     cache: Cache,
 ) -> PreprocessingProfile:
-    """Every one of the calls is made and measured; the cache is measured apart."""
+    """Every one of the calls is made and measured; the cache is measured apart. Random numbers that
+    it draws are put back."""
+    with undisturbed(None):
+        return _profile(name, function, data, iterations, config, percents, cache)
+
+
+def _profile(
+    name: str,
+    function: Callable[[Any], Any],
+    data: Any,
+    iterations: int,
+    config: Config,
+    percents: tuple[float, float, float],
+    cache: Cache,
+) -> PreprocessingProfile:
     wishes = Wishes(gpu=config.enable_gpu_tracking, interval_s=config.sampling_interval)
     traits, result = _traits(function, data)
     profile, session = Profile(wishes), inside()
