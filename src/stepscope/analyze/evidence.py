@@ -33,10 +33,10 @@ class Evidence:
         return self.details.traits.get(name)
 
     def stage(self, name: str) -> StageTime | None:
-        """A stage of the input pipeline: "collate" is found as "input.collate" too."""
+        """A stage of the input pipeline (model/details.py); None: it was not measured."""
         pipeline = self.details.pipeline
         stages = pipeline.stages if pipeline is not None else ()
-        return next((s for s in stages if s.name.rpartition(".")[2] == name), None)
+        return next((stage for stage in stages if stage.name == name), None)
 
     def stacks(self, where: str, *phases: str) -> list[PhaseStacks]:
         """`phases`: of model/phases.py, or names of spans."""

@@ -226,10 +226,11 @@ def _costs_measures(evidence: Evidence, costs: BatchCosts) -> dict[str, float]:
 
 def _on_cpu(evidence: Evidence, costs: BatchCosts) -> float:
     """What a batch needs of a CPU: without waiting for one, which other settings change."""
-    fetch = evidence.stage("fetch")
-    if fetch is not None and fetch.cpu_ms is not None:
-        return fetch.cpu_ms
-    return costs.samples_cpu_ms + costs.collate_cpu_ms
+    dataset, collate = evidence.stage("dataset"), evidence.stage("collate")
+    if dataset is None or dataset.cpu_ms is None:
+        return costs.samples_cpu_ms + costs.collate_cpu_ms
+    collated_ms = collate.cpu_ms if collate is not None else 0.0
+    return dataset.cpu_ms + (costs.collate_cpu_ms if collated_ms is None else collated_ms)
 
 
 def _ms(ms: float) -> str:

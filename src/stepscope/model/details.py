@@ -32,7 +32,7 @@ class StageTime(NamedTuple):
     loop's time it was at work, over all workers it runs in (1.5: one and a half of them).
     """
 
-    name: str
+    name: str  # "dataset", "collate", "serialise", "deserialise", "pin"; or of a transform
     where: str  # "worker", "main", "feeder", "pin"
     wall_ms: float
     cpu_ms: float | None = None

@@ -49,12 +49,19 @@ def trained(
     return loop(events)
 
 
-def pipeline(workers: int, *stages: StageTime, **more: object) -> Details:
-    return Details(pipeline=Pipeline(workers, 50, stages, **more))  # type: ignore[arg-type]
+def pipeline(workers: int, fetched: StageTime, *stages: StageTime, **more: object) -> Details:
+    """`fetched`: making a batch, collating included."""
+    collate = next((one for one in stages if one.name == "collate"), StageTime("", "", 0.0, 0.0))
+    dataset = fetched._replace(
+        wall_ms=fetched.wall_ms - collate.wall_ms,
+        cpu_ms=(fetched.cpu_ms or 0.0) - (collate.cpu_ms or 0.0),
+    )
+    made = Pipeline(workers, 50, (dataset, *stages), **more)  # type: ignore[arg-type]
+    return Details(pipeline=made)
 
 
 def fetch(wall: float, cpu: float, queue: float = 0.0) -> StageTime:
-    return StageTime(names.WORKER_FETCH, "worker", wall, cpu, queue, wall - cpu - queue)
+    return StageTime("dataset", "worker", wall, cpu, queue, wall - cpu - queue)
 
 
 def stage(name: str, wall: float, where: str = "worker") -> StageTime:

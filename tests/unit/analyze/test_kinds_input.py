@@ -26,7 +26,7 @@ HALF = 100 / 200  # 100 ms of wait in steps of 200
 
 
 def test_workers_that_compute_are_input_cpu_in_the_users_line() -> None:
-    details = pipeline(2, fetch(400, 396), stage(names.COLLATE, 4), stage(names.SERIALISE, 2))
+    details = pipeline(2, fetch(400, 396), stage("collate", 4), stage("serialise", 2))
     dear = line("aug.py", 41, "augment", 0.8)
     details = replace(details, stacks=(stacks(names.SAMPLE, dear, where="worker"),))
     kinds = found(trained(2, wait=WAIT), details)
@@ -81,7 +81,7 @@ def test_functions_that_talk_to_a_network_are_evidence_for_it() -> None:
 
 
 def test_a_slow_collate_is_input_collate() -> None:
-    details = pipeline(2, fetch(400, 400), stage(names.COLLATE, 360))
+    details = pipeline(2, fetch(400, 400), stage("collate", 360))
     dear = stacks(names.COLLATE, line("pad.py", 9, "pad", 0.9), where="worker")
     kinds = found(trained(2, wait=WAIT), replace(details, stacks=(dear,)))
     assert kinds["input-collate"].share == pytest.approx(HALF * 0.9, abs=0.005)
@@ -91,8 +91,8 @@ def test_a_slow_collate_is_input_collate() -> None:
 
 def test_sending_and_receiving_are_input_ipc() -> None:
     details = pipeline(
-        1, fetch(40, 40), stage(names.SERIALISE, 60, "feeder"),
-        stage(names.DESERIALISE, 50, "main"), bytes_per_batch=6e6,
+        1, fetch(40, 40), stage("serialise", 60, "feeder"),
+        stage("deserialise", 50, "main"), bytes_per_batch=6e6,
     )  # fmt: skip
     kinds = found(trained(1, wait=WAIT), details)
     # Half of the wait the training thread receives; of the other half three fifths are sending.
@@ -104,13 +104,13 @@ def test_sending_and_receiving_are_input_ipc() -> None:
 
 
 def test_a_busy_pin_thread_is_input_ipc() -> None:
-    pin = StageTime(names.PIN, "pin", 190, 190, utilisation=0.95)
+    pin = StageTime("pin", "pin", 190, 190, utilisation=0.95)
     kinds = found(trained(2, wait=WAIT), pipeline(2, fetch(40, 40), pin))
     assert list(kinds) == ["input-ipc", "compute"]
 
 
 def test_two_causes_are_both_named_and_add_up_to_the_wait() -> None:
-    details = pipeline(2, fetch(400, 300), stage(names.COLLATE, 100), read_bytes_per_batch=1e7)
+    details = pipeline(2, fetch(400, 300), stage("collate", 100), read_bytes_per_batch=1e7)
     kinds = found(trained(2, wait=WAIT), details)
     # 200 ms computing, 100 blocked, 100 collating.
     assert kinds["input-cpu"].share == pytest.approx(HALF / 2, abs=0.005)
