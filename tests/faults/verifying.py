@@ -26,12 +26,18 @@ class Verified:
 
     @property
     def agrees(self) -> bool:
-        """A healthy script has nothing to agree about."""
+        """
+        A healthy script has nothing to agree about; a difference that is the truth must be one.
+
+        A fault that keeps the training thread busy shows in its CPU time, which neighbours on the
+        machine hardly change; one that makes it wait shows only in the wall clock.
+        """
         if not self.case.faults:
             return True
         if self.stated is None:
-            return max(self.cpu_share, self.wall_share) > 0.05
-        return abs(self.stated - self.wall_share) <= TOLERANCE
+            share = self.cpu_share if self.case.truth is Truth.CPU else self.wall_share
+            return share > 0.05
+        return min(abs(self.stated - s) for s in (self.wall_share, self.cpu_share)) <= TOLERANCE
 
 
 def verify(case: Case, strength: float) -> Verified:

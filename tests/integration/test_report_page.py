@@ -54,12 +54,13 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a run of 60 steps, made by the command."""
     folder = tmp_path_factory.mktemp("real")
     (folder / "program.py").write_text(TEXT + "train(60, 0.01); recorder.close()")
-    for words in (["run", "-q", "-o", "run", "program.py"], ["report", "run", "--html"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "stepscope", *words],
-            cwd=folder, capture_output=True, text=True, timeout=60, check=True,
-        )  # fmt: skip
-    return folder / done.stdout.strip()
+    _stepscope(folder, "run", "-q", "-o", "run", "program.py")
+    return folder / _stepscope(folder, "report", "run", "--html").strip()
+
+
+def _stepscope(folder: Path, *words: str) -> str:
+    command = [sys.executable, "-m", "stepscope", *words]
+    return subprocess.check_output(command, cwd=folder, text=True, timeout=60)
 
 
 @pytest.mark.parametrize(("size", "theme"), VIEWS)
@@ -108,13 +109,10 @@ def test_the_first_key_leads_past_everything_to_the_findings(seen: Seen) -> None
 
 def test_every_finding_and_every_chart_is_reached_by_the_tab_key(seen: Seen) -> None:
     reached = set()
+    where = "(at => at.closest('article, section')?.id)(document.activeElement)"
     for _ in range(120):
         seen.page.keyboard.press("Tab")
-        reached.add(
-            seen.page.evaluate(
-                "(a => a.closest('article')?.id || a.closest('section')?.id)(document.activeElement)"
-            )
-        )
+        reached.add(seen.page.evaluate(where))
     assert {"finding-1", "finding-2", "time", "code", "layers"} <= reached
 
 
@@ -165,7 +163,7 @@ def test_a_flame_graph_is_walked_and_zoomed_by_keyboard(seen: Seen) -> None:
 def test_both_themes_have_enough_contrast(browser: Any, full: Path) -> None:
     """WCAG AA: 4.5 for text, of whatever stands on a plain ground of its own."""
     for theme in ("light", "dark"):
-        with opened(browser, full, "desktop", theme) as seen:  # type: ignore[arg-type]
+        with opened(browser, full, "desktop", theme) as seen:
             assert seen.page.evaluate(_LOW_CONTRAST) == []
 
 

@@ -234,13 +234,12 @@ def _prefixes(process: _Process) -> dict[int, str]:
     roots = {root: process.layers[root] for _, _, root in process.names.values()
              if root in process.layers}  # fmt: skip
     order = sorted(roots, key=lambda root: -roots[root].forward - (roots[root].backward or 0))
+    prefixes = dict.fromkeys(order[:1], "")
     used: Counter[str] = Counter()
-    prefixes = {}
-    for place, root in enumerate(order):
+    for root in order[1:]:
         kind = process.names[root][1] if root in process.names else f"#{root}"
         used[kind] += 1
-        name = kind if used[kind] == 1 else f"{kind}#{used[kind]}"
-        prefixes[root] = name if place else ""
+        prefixes[root] = kind if used[kind] == 1 else f"{kind}#{used[kind]}"
     return prefixes
 
 

@@ -39,6 +39,7 @@ class SampledCalls:
         self.own_ns = 0
         self._marks: list[Mark] = []
         self._live = True
+        self._marking = False
         self._current: LayerCall | None = None
         self._table: Table = {}
         self._table_of = table_of
@@ -120,6 +121,7 @@ class SampledCalls:
             return _RECOMPUTED
         if not self._with_gradients():  # evaluation
             return _PASSED
+        self._marking = self._can_mark()
         self._table = self._table_of(module)
         return self._table.get(id(module), _PASSED)
 
@@ -153,16 +155,15 @@ class SampledCalls:
 
     def _mark(self, made: LayerCall, values: tuple[Any, ...], ends: bool) -> None:
         """Have autograd tell when it comes to what the call returned, or was given."""
-        if not self._with_gradients() or not self._can_mark():
+        if not self._marking or not self._with_gradients():
             return
-        for node in nodes_of(values, self._tensor):
-            node.register_prehook(self._hook(made, ends))
+        nodes = nodes_of(values, self._tensor)
+        if nodes:
+            now, append = self._now, self._marks.append
 
-    def _hook(self, made: LayerCall, ends: bool) -> Callable[[Any], None]:
-        now, append = self._now, self._marks.append
+            def passed(_: Any) -> None:
+                if self._live:
+                    append((now(), made, ends))
 
-        def passed(_: Any) -> None:
-            if self._live:
-                append((now(), made, ends))
-
-        return passed
+            for node in nodes:
+                node.register_prehook(passed)

@@ -22,6 +22,7 @@ class Pace(NamedTuple):
     first: int  # the first step that may be sampled; those before it are slow for other reasons
     spread: float  # each is at least this many times as far into the run as the one before
     most: int
+    gap: int = 2  # steps from one to the next at least: what one told must not slow the next
 
 
 PACES: Final[dict[str, Pace | None]] = {
@@ -122,7 +123,7 @@ class SampledSteps(HookingCollector):
         self._watch.seen = None  # the first step has shown the modules
         if self._active:
             self._guarded(self.name, self._end)
-        elif self._guarded(self.name, lambda: self._is_due(now_ns)):
+        if self._guarded(self.name, lambda: self._is_due(now_ns)):
             self._guarded(self.name, self._begin)
 
     def _is_anchor(self, optimizer: int) -> bool:
@@ -133,6 +134,7 @@ class SampledSteps(HookingCollector):
         if self._anchor and self._strange < STRANGE_STEPS:
             return False
         self._anchor, self._strange = optimizer, 0
+        self.drop()  # what waits for a step of the other one would wait for ever
         return True
 
     def _is_due(self, now_ns: int) -> bool:
@@ -150,7 +152,7 @@ class SampledSteps(HookingCollector):
     def _begin(self) -> None:
         assert self._pace is not None
         self._sampled += 1
-        self._next = max(self._step + 2, math.ceil(self._step * self._pace.spread))
+        self._next = max(self._step + self._pace.gap, math.ceil(self._step * self._pace.spread))
         for sampler in self.samplers:
             self._active.append(sampler)
             self._guarded(sampler.name, sampler.begin_step)

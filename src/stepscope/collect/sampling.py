@@ -7,7 +7,7 @@ from typing import Any
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.layers import LayersCollector
 from stepscope.collect.operators import OPERATOR_PLANS, OperatorsCollector
-from stepscope.collect.sampled import PACES, SampledSteps
+from stepscope.collect.sampled import PACES, Pace, SampledSteps
 from stepscope.collect.traits import TraitsCollector
 from stepscope.collect.watch import Watch
 
@@ -19,12 +19,13 @@ DEFAULT = "basic"
 class Sampling:
     """Layers, operators and traits. `stepped` is to be called after every optimizer step."""
 
-    def __init__(self, level: str = DEFAULT) -> None:
+    def __init__(self, level: str = DEFAULT, pace: Pace | None = None) -> None:
+        """pace: another one than the level's."""
         level = level if level in PACES else DEFAULT
         self.watch = Watch()
         self._layers = LayersCollector(self.watch)
         self._operators = OperatorsCollector(OPERATOR_PLANS[level])
-        self._steps = SampledSteps(self.watch, PACES[level])
+        self._steps = SampledSteps(self.watch, pace or PACES[level])
         self._traits = TraitsCollector(self._steps.roots, self._layers)
         self._steps.samplers = (self._layers, self._traits)
         # In the order in which they start; the steps last, for they begin and end the others.

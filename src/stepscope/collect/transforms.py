@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import partial, update_wrapper
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
@@ -51,10 +51,10 @@ class Transforms:
             self._pid, self._known = os.getpid(), {}
         watched = 0
         for transform, place in transforms_of(dataset):
-            if not isinstance(transform, _FUNCTIONS):
-                watched += self._class(type(transform)) and self._note(transform, timer)
-            elif getattr(transform, _OURS, False):
+            if isinstance(transform, _TimedFunction):
                 watched += self._note(transform, timer)
+            elif not isinstance(transform, _FUNCTIONS):
+                watched += self._class(type(transform)) and self._note(transform, timer)
             elif own_copy:
                 watched += self._function(transform, place, timer)
         while len(self._known) > _REMEMBERED:
@@ -100,17 +100,14 @@ class Transforms:
 
     def _function(self, function: Callable[..., Any], place: Place, timer: SampleTimer) -> bool:
         """Put one that tells in its place; False: it has none that could be changed."""
-        transforms = self
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            entry = transforms._known.get(id(wrapper))
-            if entry is None or not entry[1].weight:
-                return function(*args, **kwargs)
-            return transforms._timed(entry[0], entry[1], function, args, kwargs)
-
-        wrapper = like(function, call)
-        setattr(wrapper, _OURS, True)
+        wrapper = _TimedFunction(function, self)
         return _put(*place, wrapper) and self._note(wrapper, timer)
+
+    def called(self, wrapper: _TimedFunction, args: Any, kwargs: Any) -> Any:
+        entry = self._known.get(id(wrapper))
+        if entry is None or not entry[1].weight:
+            return wrapper.function(*args, **kwargs)
+        return self._timed(entry[0], entry[1], wrapper.function, args, kwargs)
 
     def _timed(
         self, number: int, timer: SampleTimer, call: Callable[..., Any], args: Any, kwargs: Any
@@ -131,6 +128,30 @@ class Transforms:
                 self._recorder.end(token, wrong)
             except Exception as error:  # noqa: BLE001
                 self._recorder.failed(names.TRANSFORM, error)
+
+
+class _TimedFunction:
+    """Stands for a function in a worker's copy of a dataset; pickled, it is the function."""
+
+    def __init__(self, function: Callable[..., Any], transforms: Transforms) -> None:
+        update_wrapper(self, function)
+        self.function, self._transforms = function, transforms
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._transforms.called(self, args, kwargs)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any]]:
+        return _itself, (self.function,)
+
+    def __eq__(self, other: object) -> bool:
+        return self.function == getattr(other, "function", other)
+
+    def __hash__(self) -> int:
+        return hash(self.function)
+
+
+def _itself(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
 
 
 def transforms_of(dataset: Any) -> list[tuple[Any, Place]]:

@@ -15,7 +15,7 @@ _LEAST = 0.0008  # of the width: less than a pixel
 
 
 class Frame(NamedTuple):
-    """`left` and `width` in parts of the whole; `parent`: its place in the list, the root has -1."""
+    """`left` and `width` in parts of the whole; `parent`: its place in the list (the root: -1)."""
 
     node: FlameNode
     left: float

@@ -11,6 +11,7 @@ from stepscope.store.plain import from_plain, to_plain
 
 if TYPE_CHECKING:
     from stepscope.model.details import Details
+    from stepscope.model.timeline import Timeline
 
 __all__ = ["DETAILS_SCHEMA", "read_details", "write_details"]
 
@@ -42,6 +43,17 @@ def read_details(run: Path) -> Details | None:
         )
     try:
         details: Details = from_plain(Details, plain, "details")
+        if details.timeline is not None:
+            _check_timeline(details.timeline)
     except (FormatError, RecursionError) as error:
         raise FormatError(f"{path} cannot be used: {error} Restore or delete it.") from error
     return details
+
+
+def _check_timeline(timeline: Timeline) -> None:
+    from stepscope.model.timeline import MAX_POINTS
+
+    if max(len(timeline.buckets), len(timeline.points)) > MAX_POINTS:
+        raise FormatError(f"details.timeline has more than {MAX_POINTS} buckets or points.")
+    if any(len(bucket.ms) != len(timeline.phases) for bucket in timeline.buckets):
+        raise FormatError("details.timeline has a bucket with other phases than its own.")

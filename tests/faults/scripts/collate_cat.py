@@ -35,7 +35,7 @@ def join(samples):
 
 def main(steps=80):
     torch.set_num_threads(1)
-    loader = DataLoader(Clouds(128 * steps, 8 * (planted.amount(14) or 1)), 128, num_workers=1,
+    loader = DataLoader(Clouds(128 * steps, 8 * (planted.amount(10) or 1)), 128, num_workers=1,
                         collate_fn=join)  # fmt: skip
     model = Mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02)

@@ -16,9 +16,9 @@ def make_collate(length, rounds):
             for _ in range(rounds):
                 rows = []
                 for text, _ in samples:
-                    row = []
-                    for place in range(length):
-                        row.append(text[place] if place < len(text) else 0)
+                    row = [0] * length
+                    for place, token in enumerate(text):
+                        row[place] = token
                     rows.append(row)
                 longest = torch.tensor(rows)
         return longest, torch.tensor([label for _, label in samples])

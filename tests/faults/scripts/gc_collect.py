@@ -1,4 +1,4 @@
-"""Train with a call of gc.collect() against a leak that is long gone, and a large table in memory."""
+"""Train with a gc.collect() against a leak that is long gone, and a large table in memory."""
 
 import gc
 

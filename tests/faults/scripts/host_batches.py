@@ -8,7 +8,7 @@ from lab.models import Mlp
 
 torch.set_num_threads(1)
 batch_size = 512 if planted.off else round(8 / planted.strength)
-features, labels = data.vectors(8192, features=64)
+features, labels = data.vectors(32768, features=64)
 model = Mlp(features=64, width=96, depth=4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 with planted.training():

@@ -1,4 +1,4 @@
-"""Train on two threads beside four busy workers of two threads each, on whatever cores there are."""
+"""Train beside several busy workers, each with more threads than there are cores."""
 
 import os
 import time

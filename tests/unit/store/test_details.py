@@ -12,6 +12,8 @@ from stepscope.model.details import Details, FlameNode, PhaseStacks
 from stepscope.store.details import read_details, write_details
 from tests.unit.report.made_details import made_details
 
+BUCKET = {"start_ms": 0.0, "first_step": 0, "steps": 1, "ms": [1.0]}
+TIMELINE = {"rank": 0, "wall_ms": 1.0, "phases": ["forward"], "buckets": [BUCKET], "points": []}
 SCHEMA = Path(__file__).parents[3] / "src" / "stepscope" / "store" / "details.schema.json"
 
 
@@ -50,6 +52,8 @@ def test_what_is_missing_takes_its_default_and_what_is_not_known_is_passed_over(
         ({"pipeline": {"workers": 1, "batches": 2, "tail_share": "x"}}, "pipeline.tail_share"),
         ({"timeline": {"rank": 0, "wall_ms": float("nan")}}, "wall_ms is no finite number"),
         ({"timeline": {"rank": 0, "wall_ms": 10**400}}, "wall_ms is no finite number"),
+        ({"timeline": TIMELINE | {"phases": ["forward"] * 3}}, "other phases than its own"),
+        ({"timeline": TIMELINE | {"buckets": [BUCKET] * 501}}, "more than 500 buckets"),
     ],
 )
 def test_what_is_no_details_is_refused_in_words(
