@@ -142,14 +142,14 @@ def looks_in(recorder: Recorder, read: Read, seconds: float) -> int:
 def test_two_share_a_sampler_and_the_finer_interval_holds_while_somebody_wants_it(
     recorder: Recorder, read: Read, started: Any
 ) -> None:
-    coarse = started(StackCollector(0.05))
+    coarse = started(StackCollector(0.1))
     fine = started(StackCollector(0.002))
-    assert looks_in(recorder, read, 0.4) > 25
+    assert looks_in(recorder, read, 0.4) > 12
     fine.stop()
-    assert 2 <= looks_in(recorder, read, 0.4) <= 16
+    assert 1 <= looks_in(recorder, read, 0.4) <= 8
     fine.start(recorder)
     coarse.stop()
-    assert looks_in(recorder, read, 0.4) > 25
+    assert looks_in(recorder, read, 0.4) > 12
     fine.stop()
     assert looks_in(recorder, read, 0.1) == 0
     rows = read()
