@@ -47,12 +47,15 @@ uint32_t peek_code(uintptr_t code) {
     return is_code && head.ob_size > 0 && head.ob_size < MAX_UNITS ? (uint32_t)head.ob_size : 0;
 }
 
-/* The code may have been freed since: then this is a guess about a stack that nobody will name. */
-bool peek_runs_c(Site site) {
-    uintptr_t first = site.code + offsetof(PyCodeObject, co_code_adaptive);
+/* New code may have been freed since: then this is a guess about a stack that nobody will name. */
+bool peek_runs_c(Site site, bool held) {
+    uintptr_t unit = site.code + offsetof(PyCodeObject, co_code_adaptive) + (uintptr_t)site.instruction;
     uint8_t opcode; /* the first byte of a unit */
-    return read_bytes(first + (uintptr_t)site.instruction, &opcode, sizeof opcode) &&
-           opcode_runs_c(opcode);
+    if (held)
+        opcode = __atomic_load_n((const uint8_t *)unit, __ATOMIC_RELAXED);
+    else if (!read_bytes(unit, &opcode, sizeof opcode))
+        return false;
+    return opcode_runs_c(opcode);
 }
 
 /* ---- a thread: its state, the frame it is in, and the chunk that holds most of its frames ---- */

@@ -125,7 +125,8 @@ static bool take(Sampler *sampler, Seen *seen, int64_t now, int64_t cpu_ns, bool
     if (!seen->place) return !torn;
     seen->looked_ns = now;
     seen->cpu_ns = cpu_ns;
-    seen->runs_c = peek_runs_c(peek->sites[0]);
+    Site inner = peek->sites[0];
+    seen->runs_c = peek_runs_c(inner, nodes_keeps(&sampler->nodes, seen->place, inner.code));
     seen->span = logs_innermost_open(seen->track);
     record(sampler, seen, now);
     return true;

@@ -82,7 +82,13 @@ def test_forward_opens_into_its_functions_and_the_wait_into_the_dataset(
     assert dataset is not None
     assert (dataset.file, dataset.function) == (str(HOT), "decode")
     assert dataset.line == line_of("def decode")
-    assert share > 0.3
+    assert share > 0.8 * _users_share([one for one in found if one.phase in fetching])
+
+
+def _users_share(stacks: list[PhaseStacks]) -> float:
+    """Of their time, in any line of the script: how much a worker waits depends on the machine."""
+    ms = sum(one.ms * line.share for one in stacks for line in one.lines if line.location.file)
+    return ms / sum(one.ms for one in stacks)
 
 
 @pytest.mark.slow

@@ -89,14 +89,16 @@ class ThreadPhases:
             return
         if code == FORWARD and row[4]:
             self._trained.add(row[3])
-        steps, backwards, forwards = self.signs
         if code == OPTIMIZER:
             self._steps.append(row[1])
             if not self._has_steps:
                 self._begin()
+        steps, backwards, forwards = self.signs
         self.signs = (
-            steps + (code == OPTIMIZER), backwards + (code == BACKWARD), forwards + (code == FORWARD)
-        )  # fmt: skip
+            steps + (code == OPTIMIZER),
+            backwards + (code == BACKWARD),
+            forwards + (code == FORWARD),
+        )
 
     def _begin(self) -> None:
         """The first optimizer step: what led to it is the loop, what was before is start-up."""

@@ -34,8 +34,8 @@ COUNTERS = (
 )  # fmt: skip
 
 NATIVE = 4
-# As in native/opcodes.h. What the interpreter does itself need not be told apart here: a thread that
-# is seen at such an instruction has lost the GIL in there, so C let go of it.
+# As in native/opcodes.h. What the interpreter does itself need not be told apart here: a thread
+# that is seen at such an instruction has lost the GIL in there, so C let go of it.
 _HANDS_OVER = frozenset(
     opcode.opmap[name]
     for name in (

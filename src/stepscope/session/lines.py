@@ -22,7 +22,7 @@ __all__ = ["Lines", "lines_table"]
 
 
 class _Stacks:
-    """What all profilers of this process that want lines share: the fine interval while one runs."""
+    """Short intervals while an operation runs, for all profilers of this process."""
 
     def __init__(self, session: Inside, interval_s: float) -> None:
         self._session = session

@@ -106,6 +106,7 @@ def test_all_that_was_seen_has_a_name_when_it_stopped(
 
 def test_our_own_threads_are_not_seen(recorder: Recorder, read: Read, started: Any) -> None:
     done = threading.Event()
+    others = {thread.native_id for thread in threading.enumerate()} - {threading.get_native_id()}
     own = threading.Thread(target=done.wait, name="stepscope-system")
     own.start()
     collector = started(StackCollector(0.001))
@@ -115,7 +116,7 @@ def test_our_own_threads_are_not_seen(recorder: Recorder, read: Read, started: A
     own.join()
     rows = read(names.STACK)
     late = rows[len(rows) // 2 :]
-    assert {row.track for row in late} == {threading.get_native_id()}
+    assert {row.track for row in late} - others == {threading.get_native_id()}
 
 
 def test_only_the_threads_that_are_asked_for(
@@ -141,14 +142,14 @@ def looks_in(recorder: Recorder, read: Read, seconds: float) -> int:
 def test_two_share_a_sampler_and_the_finer_interval_holds_while_somebody_wants_it(
     recorder: Recorder, read: Read, started: Any
 ) -> None:
-    coarse = started(StackCollector(0.05))
+    coarse = started(StackCollector(0.1))
     fine = started(StackCollector(0.002))
-    assert looks_in(recorder, read, 0.4) > 40
+    assert looks_in(recorder, read, 0.4) > 12
     fine.stop()
-    assert 3 <= looks_in(recorder, read, 0.4) <= 20
+    assert 1 <= looks_in(recorder, read, 0.4) <= 8
     fine.start(recorder)
     coarse.stop()
-    assert looks_in(recorder, read, 0.4) > 40
+    assert looks_in(recorder, read, 0.4) > 12
     fine.stop()
     assert looks_in(recorder, read, 0.1) == 0
     rows = read()
