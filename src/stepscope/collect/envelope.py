@@ -9,6 +9,7 @@ gets what he would have got without us.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -161,14 +162,14 @@ def _opened(_: None, data: Any) -> Any:
 
 def payload_bytes(data: Any) -> int:
     """Bytes of the tensors in a batch: they travel in shared memory, not through the pipe."""
-    found, left, waiting = 0, _LOOKED_AT, [data]
-    while waiting and left:
-        left -= 1
-        part = waiting.pop()
+    found, parts, met = 0, deque([data]), 0
+    while parts and met < _LOOKED_AT:  # a batch may contain itself
+        met += 1
+        part = parts.popleft()
         if isinstance(part, Mapping):
-            waiting.extend(part.values())
+            parts.extend(part.values())
         elif isinstance(part, (list, tuple)):
-            waiting.extend(part[:_LOOKED_AT])
+            parts.extend(part[:_LOOKED_AT])
         elif hasattr(part, "untyped_storage"):
             found += part.numel() * part.element_size()
     return found

@@ -49,9 +49,10 @@ class Pace:
         mean_ns = lasted_ns / samples
         old_ns = self.mean_ns or mean_ns
         self.mean_ns = mean_ns = max(1.0, old_ns + _NEWEST * (mean_ns - old_ns))
+        # Rounded up, so that the budget holds.
         dearest_ns = max(RATE_NS, spans_each * self._span_ns / BUDGET)
         self.every = -int(-dearest_ns // mean_ns)
-        self.batches = -int(-self._look_ns / BUDGET // mean_ns)
+        self.batches = max(1, -int(-self._look_ns / BUDGET // mean_ns))
 
 
 class SampleTimer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import pickle
 import random
@@ -156,3 +157,4 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     for each in LOADERS:
         show(each)
+        gc.collect()  # an iterator that failed is held by its error; a fork must not inherit it
