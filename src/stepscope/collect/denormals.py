@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,7 +16,7 @@ class DenormalCount:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        self._random = random.Random(0)  # the program's own generator is not ours to use
+        self._random = 1  # the program's own generator is not ours to use
         self._taken: dict[Any, list[Any]] = {}  # dtype → values
         self.looked = self.found = 0
 
@@ -42,7 +41,8 @@ class DenormalCount:
 
     def add_some(self, tensors: Iterable[Any]) -> None:
         every = [tensor for tensor in tensors if tensor is not None]
-        for tensor in self._random.sample(every, min(TENSORS, len(every))):
+        apart = max(1, len(every) // TENSORS)
+        for tensor in every[self._below(apart) :: apart][:TENSORS]:
             self.add(tensor)
 
     def count(self) -> None:
@@ -58,6 +58,12 @@ class DenormalCount:
     def forget(self) -> None:
         self._taken.clear()
 
+    def _below(self, limit: int) -> int:
+        """A number that follows no pattern of the program's. Python's own module for them would be
+        compiled where a compiled program calls us."""
+        self._random = (self._random * 1103515245 + 12345) & 0x7FFFFFFF
+        return (self._random >> 8) % limit
+
     def _some_of(self, tensor: Any) -> Any:
         if tensor.is_contiguous():
             flat = tensor.view(-1)
@@ -65,10 +71,10 @@ class DenormalCount:
             flat = tensor.permute(0, 2, 3, 1).view(-1)
         else:  # a row of it: no copy of the whole
             while tensor.dim() > 1:
-                tensor = tensor[self._random.randrange(tensor.shape[0])]
+                tensor = tensor[self._below(tensor.shape[0])]
             flat = tensor
         every = max(1, flat.shape[0] // ELEMENTS)
-        return flat[self._random.randrange(every) :: every][:ELEMENTS]
+        return flat[self._below(every) :: every][:ELEMENTS]
 
 
 def nobody_watches(torch: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 from stepscope.collect.hooking import HookingCollector
@@ -23,6 +25,7 @@ class Sampling:
         """pace: another one than the level's."""
         level = level if level in PACES else DEFAULT
         self.watch = Watch()
+        self._unseen: Callable[[Any], None] | None = None  # `_stepped` where dynamo does not look
         self._layers = LayersCollector(self.watch)
         self._operators = OperatorsCollector(OPERATOR_PLANS[level])
         self._steps = SampledSteps(self.watch, pace or PACES[level])
@@ -41,6 +44,16 @@ class Sampling:
         return Sampling, ("production",)
 
     def stepped(self, optimizer: Any) -> None:
+        if self._unseen is None:
+            disable = getattr(sys.modules.get("torch._dynamo"), "disable", None)
+            if disable is None:  # nothing was compiled so far
+                self._stepped(optimizer)
+                return
+            # Ours dynamo passes by, but not what we call in Python's own modules.
+            self._unseen = disable(self._stepped)
+        self._unseen(optimizer)
+
+    def _stepped(self, optimizer: Any) -> None:
         """None of these raises."""
         self._steps.after_step(optimizer)
         self._traits.after_step(optimizer)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stepscope.analyze.fold import LoopFold
 from stepscope.analyze.layers import LayerFold, LayersFound
 from stepscope.model import names
 from stepscope.model.process import ProcessInfo
-from tests.unit.analyze.made import MS, Event, batch, mark, sample, span
+from tests.unit.analyze import made
+from tests.unit.analyze.made import MS, Event, batch, sample, span
 
 PROCESS = ProcessInfo(
     pid=7, parent_pid=1, rank=0, world_size=1, host="here", role="program", argv=(),
@@ -16,12 +19,16 @@ PROCESS = ProcessInfo(
 )  # fmt: skip
 
 
+def mark(name: str, at: float, arg: int = 0, text: str = "") -> Event:
+    return {key: value for key, value in made.mark(name, at, arg, text).items() if value != ""}
+
+
 def fold(*batches: list[Event]) -> LayersFound:
     layers, loop = LayerFold(), LoopFold(0, 7, 0)
     for events in batches:
-        made = batch(events)
-        layers.update(PROCESS, made)
-        loop.update(made)
+        taken = batch(events)
+        layers.update(PROCESS, taken)
+        loop.update(taken)
     found = loop.get()
     return layers.get([found] if found else [])
 
@@ -144,14 +151,10 @@ def test_nothing_sampled_is_nothing_found() -> None:
 
 def test_layers_are_those_of_the_process_with_the_loop() -> None:
     layers, loop = LayerFold(), LoopFold(0, 7, 0)
-    helper = PROCESS.__class__(**{**vars_of(PROCESS), "pid": 8})
+    helper = replace(PROCESS, pid=8)
     layers.update(helper, batch(sampled(0, *MODEL, span(names.LAYER_FORWARD, 0, 5, 1))))
     loop.update(batch(step(0)))
     found = loop.get()
     assert found is not None
 
     assert layers.get([found]) == LayersFound()
-
-
-def vars_of(process: ProcessInfo) -> dict[str, object]:
-    return {name: getattr(process, name) for name in process.__dataclass_fields__}

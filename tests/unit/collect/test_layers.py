@@ -46,7 +46,7 @@ class Sleeps(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         time.sleep(self.seconds[0])
-        return SleepsBackward.apply(self.linear(x), self.seconds[1])  # type: ignore[no-any-return]
+        return SleepsBackward.apply(self.linear(x), self.seconds[1])
 
 
 class SleepsBackward(torch.autograd.Function):
@@ -91,7 +91,7 @@ class Tagger(nn.Module):
         self.head = nn.Linear(8, 10)
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
-        return self.head(self.lstm(self.embedding(words))[0])  # type: ignore[no-any-return]
+        return self.head(self.lstm(self.embedding(words))[0])
 
 
 class Branches(nn.Module):
@@ -107,7 +107,7 @@ class Branches(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.act(self.twice(self.twice(x)))
-        return self.same_act(self.q(x) + self.k(x) * self.v(x))  # type: ignore[no-any-return]
+        return self.same_act(self.q(x) + self.k(x) * self.v(x))
 
 
 MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple[Any, ...]]]] = {
@@ -239,7 +239,7 @@ def test_an_exception_passes_and_the_step_goes_on(started: Started, layers: Fold
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             with pytest.raises(KeyError, match="mine"):
                 self.part(x)
-            return self.part(x)  # type: ignore[no-any-return]
+            return self.part(x)
 
     started(Sampled())
     train(Net(), rows)
@@ -369,7 +369,7 @@ def test_modules_of_other_threads_are_left_alone(started: Started, layers: Fold)
             thread = threading.Thread(target=lambda: self.linear(x))
             thread.start()
             thread.join()
-            return self.linear(x)  # type: ignore[no-any-return]
+            return self.linear(x)
 
     started(Sampled())
     train(Net(), rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -26,7 +26,7 @@ class Clock:
 class Costs:
     """A sampler that costs so much each time."""
 
-    name = "costs"
+    name: ClassVar[str] = "costs"
 
     def __init__(self, ns: int = 0) -> None:
         self.ns = ns
