@@ -15,7 +15,7 @@ from stepscope.model.finding import Finding
 from stepscope.model.kinds import Signal
 from stepscope.model.phases import Phase
 
-__all__ = ["device_sync", "logging_io", "python_in_loop"]
+__all__ = ["device_sync", "logging_io", "python_in_loop", "saved_by_hand"]
 
 _BETWEEN = [Phase.PYTHON_BETWEEN]
 # Files and functions that write for people to read. print and write are C: no frame of their own,
@@ -26,8 +26,16 @@ _FILES = re.compile(
 )
 _FUNCTIONS = re.compile(
     r"(^|\.)(log|logs|\w+_logs?|log_(to_)?\w*(metric|scalar|stat|loss|step|row|line|image|hist|file"
-    r"|epoch|batch|grad)\w*|print\w*|write\w*|flush|fsync|dumps?|emit|add_(scalar|histogram|image"
+    r"|epoch|batch|grad)\w*|print\w*|write\w*|flush|fsync|emit|add_(scalar|histogram|image"
     r"|text|figure)s?|savefig)$"
+)
+# Saving a model without torch.save, which has a phase of its own.
+_SAVING_FILES = re.compile(
+    r"(^|[/\\])(pickle|_?compression|gzip|bz2|lzma|zipfile|safetensors|h5py|joblib|_?npyio|_npyio_impl"
+    r"|serialization)([/\\.]|$)"
+)
+_SAVING = re.compile(
+    r"(^|\.)(save(_\w*(model|state|checkpoint|weights|best))?|dump|\w*checkpoint\w*|\w*snapshot\w*)$"
 )
 
 
@@ -35,6 +43,7 @@ class _Between(NamedTuple):
     """How the code between the phases divides, in shares of the loop's time."""
 
     writing: float
+    saving: float
     by_stacks: bool
     written_bytes_per_s: float
 
@@ -76,7 +85,12 @@ def python_in_loop(evidence: Evidence) -> Finding | None:
     whole = evidence.whole
     found = _divide(evidence)
     locked = gil_loss(evidence)
-    share = whole.share(Phase.PYTHON_BETWEEN) - found.writing - _waited_for_device(evidence)
+    share = (
+        whole.share(Phase.PYTHON_BETWEEN)
+        - found.writing
+        - found.saving
+        - _waited_for_device(evidence)
+    )
     share -= locked.between if locked is not None else 0.0
     if share <= 0:
         return None
@@ -159,17 +173,28 @@ def _divide(evidence: Evidence) -> _Between:
     share = whole.share(Phase.PYTHON_BETWEEN)
     written = _written(evidence)
     left = share - _waited_for_device(evidence)
-    by_stacks = matching_share(evidence.stacks("main", Phase.PYTHON_BETWEEN), _writes)
-    if by_stacks:
-        return _Between(min(left, by_stacks * share), True, written)
+    stacks = evidence.stacks("main", Phase.PYTHON_BETWEEN)
+    saving = min(left, matching_share(stacks, _saves) * share)
+    writing = matching_share(stacks, lambda node: _writes(node) and not _saves(node)) * share
+    if writing or saving:
+        return _Between(min(left - saving, writing), saving, True, written)
     ran = whole.cpu_share(Phase.PYTHON_BETWEEN)
     if written < Signal.WRITTEN_BYTES_PER_S or ran is None or ran >= 0.5:
-        return _Between(0.0, False, written)
-    return _Between(min(left, share * (1.0 - ran)), False, written)
+        return _Between(0.0, 0.0, False, written)
+    return _Between(min(left, share * (1.0 - ran)), 0.0, False, written)
+
+
+def saved_by_hand(evidence: Evidence) -> float:
+    """Share of the loop's time that goes to saving without torch.save."""
+    return _divide(evidence).saving
 
 
 def _writes(node: FlameNode) -> bool:
     return bool(_FILES.search(node.file) or _FUNCTIONS.search(node.name))
+
+
+def _saves(node: FlameNode) -> bool:
+    return bool(_SAVING_FILES.search(node.file) or _SAVING.search(node.name))
 
 
 def _written(evidence: Evidence) -> float:

@@ -62,13 +62,13 @@ def _by_stacks(evidence: Evidence) -> Finding | None:
     ran_ms = total_ms = 0.0
     for stacks in evidence.stacks("main", Phase.FORWARD):
         known = [line for line in stacks.lines if line.native_share is not None]
-        ran = sum(line.self_share * (1.0 - (line.native_share or 0.0)) for line in known)
+        ran = sum(line.share * (1.0 - (line.native_share or 0.0)) for line in known)
         ran_ms += stacks.ms * min(1.0, ran)
         total_ms += stacks.ms
     if not total_ms or not ran_ms:
         return None
     share = whole.share(Phase.FORWARD) * ran_ms / total_ms
-    said = [f"{percent(ran_ms / total_ms)} of the forward pass ran Python lines of the program."]
+    said = [f"{percent(ran_ms / total_ms)} of the forward pass ran Python, not C."]
     return phase_finding(
         evidence,
         "host-overhead",

@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stepscope.analyze.whole import Whole
-from stepscope.model.details import Details, FlameNode, HotLine, PhaseStacks, StageTime
+from stepscope.model.details import Details, FlameNode, PhaseStacks, StageTime
 from stepscope.model.finding import Location
 
 __all__ = ["Evidence", "UserCode", "matching_share"]
 
-_SELF = 0.1  # a line with less time of its own does not stand out by it
-
 
 @dataclass(frozen=True, slots=True)
 class UserCode:
-    """A line of the user's program. `share`: of the time of the phase, what it calls included."""
+    """A function of the user's program, at its dearest line. `share`: of the time of the phase,
+    the libraries that it calls included."""
 
     location: Location
     share: float
@@ -32,11 +31,11 @@ class Evidence:
         """A fact about the program (model/traits.py); None: not known."""
         return self.details.traits.get(name)
 
-    def stage(self, name: str) -> StageTime | None:
-        """A stage of the input pipeline (model/details.py); None: it was not measured."""
+    def stage(self, name: str, where: str | None = None) -> StageTime | None:
+        """A stage of the input pipeline (analyze/pipeline_stages.py); `where`: None for any."""
         pipeline = self.details.pipeline
         stages = pipeline.stages if pipeline is not None else ()
-        return next((stage for stage in stages if stage.name == name), None)
+        return next((s for s in stages if s.name == name and where in (None, s.where)), None)
 
     def stacks(self, where: str, *phases: str) -> list[PhaseStacks]:
         """`phases`: of model/phases.py, or names of spans."""
@@ -44,27 +43,25 @@ class Evidence:
         return [one for one in found if one.where == where and one.phase in phases and one.samples]
 
     def user_code(self, where: str, *phases: str) -> UserCode | None:
-        """The line of the user's that these phases spent most in; None: no stacks show one.
-
-        A line counts by its own time. Where libraries take all of it, by what it calls: of the
-        lines on the way there, the innermost.
-        """
+        """The user's function that these phases spend most in, at its dearest line; None: no
+        stacks show one. Each stack counts for the innermost line that is the user's."""
         stacks = self.stacks(where, *phases)
         total_ms = sum(one.ms for one in stacks)
-        lines = [(one.ms, line) for one in stacks for line in one.lines]
-        if not lines or not total_ms:
+        by_line: dict[Location, float] = {}
+        for one in stacks:
+            for line in one.lines:
+                if line.location.file:
+                    by_line[line.location] = by_line.get(line.location, 0.0) + one.ms * line.share
+        if not by_line or not total_ms:
             return None
-        ms, line = max(lines, key=lambda pair: pair[0] * pair[1].self_share)
-        if ms * line.self_share < _SELF * total_ms:
-            ms, line = _innermost(lines)
-        return UserCode(line.location, ms * line.share / total_ms)
-
-
-def _innermost(lines: Iterable[tuple[float, HotLine]]) -> tuple[float, HotLine]:
-    """Of nested lines, which share their time, the one with the least that is still most of it."""
-    by_time = sorted(lines, key=lambda pair: -pair[0] * pair[1].share)
-    most = by_time[0][0] * by_time[0][1].share
-    return [pair for pair in by_time if pair[0] * pair[1].share >= most / 2][-1]
+        by_function: dict[tuple[str | None, str | None], float] = {}
+        for at, ms in by_line.items():
+            key = (at.file, at.function)
+            by_function[key] = by_function.get(key, 0.0) + ms
+        best = max(by_function, key=by_function.__getitem__)
+        lines = [at for at in by_line if (at.file, at.function) == best]
+        dearest = max(lines, key=by_line.__getitem__)
+        return UserCode(dearest, min(1.0, by_function[best] / total_ms))
 
 
 def matching_share(stacks: Iterable[PhaseStacks], wanted: Callable[[FlameNode], bool]) -> float:

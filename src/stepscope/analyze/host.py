@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from stepscope.analyze.between import saved_by_hand
 from stepscope.analyze.evidence import Evidence
 from stepscope.analyze.phase_finding import phase_finding
 from stepscope.analyze.whole import Whole
-from stepscope.analyze.words import bytes_text, duration, plural
+from stepscope.analyze.words import bytes_text, duration, percent, plural
 from stepscope.model.finding import Finding
 from stepscope.model.phases import Phase
 from stepscope.stats.quantiles import median
@@ -28,24 +29,33 @@ def validation(evidence: Evidence) -> Finding | None:
 
 
 def checkpoint_save(evidence: Evidence) -> Finding | None:
+    """torch.save and its like, and what is saved by hand, as far as stacks show it."""
     whole = evidence.whole
-    taken = whole.wall(Phase.CHECKPOINT_SAVE)
-    if not taken:
+    taken, by_hand = whole.wall(Phase.CHECKPOINT_SAVE), saved_by_hand(evidence)
+    if not taken and not by_hand:
         return None
     saves = sum(loop.saves for loop in whole.loops)
     saved = sum(loop.saved_bytes for loop in whole.loops)
-    each = f"{plural(saves, 'save')} took {duration(taken / max(1, saves))} each"
-    if saved:
-        each += f", {bytes_text(saved / max(1, saves))} at {bytes_text(saved * 1e9 / taken)}/s"
-    measures = {
-        "saves": float(saves),
-        "saved_bytes": float(saved),
-        "steps_per_save": whole.steps / max(1, saves),
-    }
-    title = "save-bound: writing checkpoints takes"
-    phases = [Phase.CHECKPOINT_SAVE]
+    said = []
+    if taken:
+        each = f"{plural(saves, 'save')} took {duration(taken / max(1, saves))} each"
+        if saved:
+            each += f", {bytes_text(saved / max(1, saves))} at {bytes_text(saved * 1e9 / taken)}/s"
+        said.append(f"{each}.")
+    if by_hand:
+        said.append(f"Saving without torch.save takes {percent(by_hand)} of the time.")
+    phase = Phase.CHECKPOINT_SAVE if taken else Phase.PYTHON_BETWEEN
+    measures = {"saves": float(saves), "saved_bytes": float(saved)}
+    if saves:
+        measures["steps_per_save"] = whole.steps / saves
     return phase_finding(
-        evidence, "checkpoint-save", title, phases, [f"{each}."], measures=measures
+        evidence,
+        "checkpoint-save",
+        "save-bound: writing checkpoints takes",
+        [phase],
+        said,
+        share=whole.share(Phase.CHECKPOINT_SAVE) + by_hand,
+        measures=measures,
     )
 
 

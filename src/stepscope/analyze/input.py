@@ -17,6 +17,7 @@ from stepscope.analyze.loader_facts import (
     wait_text,
 )
 from stepscope.analyze.loop import LoaderUse
+from stepscope.analyze.machine import crowded_workers
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import bytes_text, duration, percent, plural
 from stepscope.model.finding import Finding
@@ -42,7 +43,7 @@ def input_findings(evidence: Evidence) -> Iterator[Finding]:
     if startup_ns > waited_ns / 2 or (costs is not None and startup_ns):
         yield _worker_startup(evidence, startup_ns)
         waited_ns -= startup_ns
-    share = waited_ns / whole.wall_ns
+    share = waited_ns / whole.wall_ns * (1.0 - crowded_workers(whole))
     if costs is None:
         yield _waiting(evidence, share)
     else:

@@ -38,13 +38,12 @@ class BatchCosts(NamedTuple):
 
 def batch_costs(evidence: Evidence) -> BatchCosts | None:
     """None: the pipeline was not looked into."""
-    pipeline = evidence.details.pipeline
-    samples = evidence.stage("dataset")
+    pipeline, samples = evidence.details.pipeline, evidence.stage("dataset")
     if pipeline is None or samples is None:
         return None
     collate = evidence.stage("collate")
     cpu_ms, blocked_ms = _cpu_and_blocked(samples)
-    send, receive = evidence.stage("serialise"), evidence.stage("deserialise")
+    send, receive = evidence.stage("serialise"), evidence.stage("deserialise", "main")
     return BatchCosts(
         workers=pipeline.workers,
         samples_ms=samples.wall_ms,
@@ -52,9 +51,9 @@ def batch_costs(evidence: Evidence) -> BatchCosts | None:
         samples_blocked_ms=blocked_ms,
         known=0.0 if samples.cpu_ms is None else 1.0,
         collate_ms=_wall(collate),
-        collate_cpu_ms=_wall(collate) if collate is None else _cpu_and_blocked(collate)[0],
-        send_ms=_sending(send) if pipeline.workers else 0.0,
-        receive_ms=_wall(receive) if receive is not None and receive.where == "main" else 0.0,
+        collate_cpu_ms=0.0 if collate is None else _cpu_and_blocked(collate)[0],
+        send_ms=_worked(send),
+        receive_ms=_wall(receive),
         receiver_busy=_receiver_busy(evidence),
         tail=_tail(pipeline),
     )
@@ -95,11 +94,11 @@ def _wall(stage: StageTime | None) -> float:
     return stage.wall_ms if stage is not None else 0.0
 
 
-def _sending(stage: StageTime | None) -> float:
-    """Its CPU time where that is known: before a full pipe it waits for the loop to read."""
-    if stage is None or stage.cpu_ms is None:
-        return _wall(stage)
-    return min(stage.wall_ms, stage.cpu_ms + (stage.run_queue_ms or 0.0))
+def _worked(send: StageTime | None) -> float:
+    """Sending, without waiting before a full pipe for the loop to read."""
+    if send is None:
+        return 0.0
+    return send.wall_ms if send.cpu_ms is None else min(send.cpu_ms, send.wall_ms)
 
 
 def _cpu_and_blocked(stage: StageTime) -> tuple[float, float]:
@@ -113,8 +112,8 @@ def _cpu_and_blocked(stage: StageTime) -> tuple[float, float]:
 
 
 def _receiver_busy(evidence: Evidence) -> float:
-    found = (evidence.stage("deserialise"), evidence.stage("pin"))
-    return sum(s.utilisation or 0.0 for s in found if s is not None and s.where == "pin")
+    found = (evidence.stage("deserialise", "pin"), evidence.stage("pin", "pin"))
+    return sum(stage.utilisation or 0.0 for stage in found if stage is not None)
 
 
 def _tail(pipeline: Pipeline) -> float:

@@ -13,6 +13,7 @@ from stepscope.analyze.loader_facts import (
     MAKING_SAMPLES,
     loader_location,
     loader_measures,
+    sample_code,
     sample_location,
     wait_text,
 )
@@ -130,7 +131,7 @@ def _blocked(evidence: Evidence, costs: BatchCosts) -> _Cause:
 def _network(evidence: Evidence, said: tuple[str, ...], place: Location) -> _Cause:
     """Blocked, and not by a disk. Functions that talk to a network, or traffic of the host, tell
     it from a lock or a sleep."""
-    stacks = evidence.stacks("worker", *MAKING_SAMPLES) or evidence.stacks("main", *MAKING_SAMPLES)
+    stacks = evidence.stacks("worker", *MAKING_SAMPLES)
     talking = matching_share(stacks or evidence.stacks("main", Phase.INPUT_WAIT), _talks)
     if talking:
         seen = f"{percent(talking)} of that time lies in functions that talk to a network."
@@ -145,8 +146,9 @@ def _network(evidence: Evidence, said: tuple[str, ...], place: Location) -> _Cau
 
 
 def _collate(evidence: Evidence, costs: BatchCosts) -> _Cause:
-    where = "worker" if costs.workers else "main"
-    code = evidence.user_code(where, names.COLLATE)
+    code = evidence.user_code("worker", names.COLLATE) if costs.workers else None
+    if not costs.workers and costs.collate_ms > costs.samples_ms:
+        code = evidence.user_code("main", Phase.INPUT_WAIT)  # most of which is collating
     said = f"Putting a batch together takes {percent(costs.collate_ms / costs.made_ms)} of that."
     place = code.location if code is not None else loader_location(evidence.whole.loader)
     missing = () if code is not None else ("Which line of the collate function was not measured.",)
@@ -201,8 +203,7 @@ def _transform(evidence: Evidence) -> Iterator[str]:
 
 
 def _line(evidence: Evidence) -> Iterator[str]:
-    code = evidence.user_code("worker", *MAKING_SAMPLES)
-    code = code or evidence.user_code("main", *MAKING_SAMPLES)
+    code = sample_code(evidence)
     if code is not None:
         place = code.location
         yield f"{percent(code.share)} of it lies in {place.function}, {place.file}:{place.line}."
@@ -226,11 +227,9 @@ def _costs_measures(evidence: Evidence, costs: BatchCosts) -> dict[str, float]:
 
 def _on_cpu(evidence: Evidence, costs: BatchCosts) -> float:
     """What a batch needs of a CPU: without waiting for one, which other settings change."""
-    dataset, collate = evidence.stage("dataset"), evidence.stage("collate")
-    if dataset is None or dataset.cpu_ms is None:
-        return costs.samples_cpu_ms + costs.collate_cpu_ms
-    collated_ms = collate.cpu_ms if collate is not None else 0.0
-    return dataset.cpu_ms + (costs.collate_cpu_ms if collated_ms is None else collated_ms)
+    stages = (evidence.stage("dataset"), evidence.stage("collate"))
+    known = [stage.cpu_ms for stage in stages if stage is not None and stage.cpu_ms is not None]
+    return sum(known) if costs.known else costs.samples_cpu_ms + costs.collate_cpu_ms
 
 
 def _ms(ms: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.analyze.evidence import Evidence
+from stepscope.analyze.evidence import Evidence, UserCode
 from stepscope.analyze.loop import LoaderUse
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import duration
@@ -15,6 +15,7 @@ __all__ = [
     "loader_location",
     "loader_measures",
     "loader_workers",
+    "sample_code",
     "sample_location",
     "wait_text",
 ]
@@ -36,12 +37,16 @@ def loader_location(use: LoaderUse | None) -> Location:
     return Location(settings.get("file"), settings.get("line"), settings.get("function"))
 
 
+def sample_code(evidence: Evidence) -> UserCode | None:
+    """Where making samples spends most; None: no stacks show it."""
+    if loader_workers(evidence.whole.loader):
+        return evidence.user_code("worker", *MAKING_SAMPLES)
+    return evidence.user_code("main", Phase.INPUT_WAIT)
+
+
 def sample_location(evidence: Evidence) -> Location:
     """The line that making samples spends most in; without stacks, the dataset's method."""
-    code = evidence.user_code("worker", *MAKING_SAMPLES)
-    if code is None and not loader_workers(evidence.whole.loader):
-        code = evidence.user_code("main", *MAKING_SAMPLES)
-        code = code or evidence.user_code("main", Phase.INPUT_WAIT)
+    code = sample_code(evidence)
     return code.location if code is not None else loader_location(evidence.whole.loader)
 
 

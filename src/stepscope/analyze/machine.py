@@ -7,14 +7,16 @@ from typing import NamedTuple
 
 from stepscope.analyze.evidence import Evidence
 from stepscope.analyze.judge import confidence, severity
+from stepscope.analyze.loader_facts import loader_workers
 from stepscope.analyze.phase_finding import place
+from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import percent
 from stepscope.model import traits
 from stepscope.model.finding import Finding
 from stepscope.model.kinds import Signal
 from stepscope.model.phases import Phase
 
-__all__ = ["GilLoss", "gil", "gil_loss", "oversubscription", "swap"]
+__all__ = ["GilLoss", "crowded_workers", "gil", "gil_loss", "oversubscription", "swap"]
 
 _COMPUTE = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 
@@ -39,6 +41,7 @@ def oversubscription(evidence: Evidence) -> Finding | None:
         return None
     ranks = len(whole.loops)
     share = min(whole.share(*_COMPUTE) * (1 - ran), program.run_delay_cores / ranks)
+    share += whole.share(Phase.INPUT_WAIT) * crowded_workers(whole)
     if share <= 0:
         return None
     kind = "oversubscription"
@@ -65,6 +68,20 @@ def oversubscription(evidence: Evidence) -> Finding | None:
             **({} if threads is None else {"threads": float(threads)}),
         },
     )
+
+
+def crowded_workers(whole: Whole) -> float:
+    """Of the wait for input: what loader workers lose because each of them has several threads,
+    and together these want more CPUs than there are. One thread a worker is no crowd: then the
+    batches need the CPUs."""
+    children, cpus = whole.resources.children, whole.resources.cpu_count
+    workers = (loader_workers(whole.loader) or 0) * len(whole.loops)
+    if not workers or not cpus or children.cpu_cores is None or not children.run_delay_cores:
+        return 0.0
+    wanted = children.cpu_cores + children.run_delay_cores
+    if wanted < Signal.WANTED_PER_CPU * max(cpus, workers):
+        return 0.0
+    return children.run_delay_cores / wanted
 
 
 def _asked_for(threads: int | None, ranks: int, cpus: float) -> Iterator[str]:

@@ -24,6 +24,7 @@ _NOT_TRIED = "How fast it is at the lower precision was not measured: half the t
 # torch 2.13 on a CPU: a convolutional network took 18 % less in channels_last.
 _CHANNELS_LAST_SAVES = 0.18
 _PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "linear", "conv", "attention", "matmul", "lstm")
+_COPIES = ("aten::copy_", "aten::clone", "aten::contiguous")
 # What torch.sigmoid takes on subnormal values: 1.9 times as long on one x86 CPU, much more on
 # others. The CPU's own figure is a trait.
 _USUAL_SLOWDOWN = 1.9
@@ -109,7 +110,7 @@ def denormals(evidence: Evidence) -> Finding | None:
     slower = float(measured or _USUAL_SLOWDOWN) - 1.0
     lanes = 16 if "avx512f" in (evidence.trait(traits.CPU_FEATURES) or ()) else 8
     hit = 1.0 - (1.0 - float(found)) ** lanes  # registers with at least one of them
-    share = evidence.whole.share(*_MODEL) * hit * slower / (1.0 + hit * slower)
+    share = evidence.whole.share(*_COMPUTE) * hit * slower / (1.0 + hit * slower)
     said = [
         (
             f"{percent(found)} of the values are denormal; {percent(hit)} of registers of {lanes}"
@@ -140,12 +141,14 @@ def layout(evidence: Evidence) -> Finding | None:
     of_step = _convolutions_share(evidence)
     if of_step is None:
         return None
+    copies = _copies_share(evidence)
     said = [
         (
             f"{convolutions - right} of {convolutions} convolutions are not channels_last;"
             f" convolutions take {percent(of_step)} of the step."
         )
     ]
+    said += [f"Copies between layouts take {percent(copies)} of the step."] if copies else []
     dearest = _dearest_convolution(evidence.details.layers)
     return phase_finding(
         evidence,
@@ -153,7 +156,7 @@ def layout(evidence: Evidence) -> Finding | None:
         "compute-bound: the memory layout of convolutions costs about",
         _MODEL,
         said,
-        share=min(1.0, of_step) * wrong * _CHANNELS_LAST_SAVES,
+        share=min(1.0, of_step) * wrong * _CHANNELS_LAST_SAVES + copies,
         separated=0.0,
         missing=(
             (
@@ -161,7 +164,7 @@ def layout(evidence: Evidence) -> Finding | None:
                 f" {percent(_CHANNELS_LAST_SAVES)} of the time of convolutions is assumed."
             ),
         ),
-        measures={"convolutions_share": of_step},
+        measures={"convolutions_share": of_step, "copies_share": copies},
         location=None if dearest is None else Location(layer=dearest),
     )
 
@@ -174,6 +177,15 @@ def _convolutions_share(evidence: Evidence) -> float | None:
         return sum(x.self_forward_ms + (x.self_backward_ms or 0.0) for x in layers) / step_ms
     ops = [op for op in evidence.details.ops if "conv" in op.name]
     return sum(op.self_ms for op in ops) / step_ms if ops and step_ms else None
+
+
+def _copies_share(evidence: Evidence) -> float:
+    """Of the loop, in copies of tensors as they are; with autocast they may convert numbers."""
+    step_ms = evidence.whole.step_ns / 1e6
+    if evidence.trait(traits.AUTOCAST) or not step_ms:
+        return 0.0
+    copied = [op.self_ms for op in evidence.details.ops if op.name in _COPIES]
+    return sum(copied) / step_ms
 
 
 def _dearest_convolution(layers: Sequence[LayerTime]) -> str | None:

@@ -49,18 +49,11 @@ def trained(
     return loop(events)
 
 
-def pipeline(workers: int, fetched: StageTime, *stages: StageTime, **more: object) -> Details:
-    """`fetched`: making a batch, collating included."""
-    collate = next((one for one in stages if one.name == "collate"), StageTime("", "", 0.0, 0.0))
-    dataset = fetched._replace(
-        wall_ms=fetched.wall_ms - collate.wall_ms,
-        cpu_ms=(fetched.cpu_ms or 0.0) - (collate.cpu_ms or 0.0),
-    )
-    made = Pipeline(workers, 50, (dataset, *stages), **more)  # type: ignore[arg-type]
-    return Details(pipeline=made)
+def pipeline(workers: int, *stages: StageTime, **more: object) -> Details:
+    return Details(pipeline=Pipeline(workers, 50, stages, **more))  # type: ignore[arg-type]
 
 
-def fetch(wall: float, cpu: float, queue: float = 0.0) -> StageTime:
+def dataset(wall: float, cpu: float, queue: float = 0.0) -> StageTime:
     return StageTime("dataset", "worker", wall, cpu, queue, wall - cpu - queue)
 
 
@@ -68,12 +61,13 @@ def stage(name: str, wall: float, where: str = "worker") -> StageTime:
     return StageTime(name, where, wall, wall, 0.0, 0.0)
 
 
-def line(file: str, number: int, function: str, share: float, own: float | None = None) -> HotLine:
-    own = share if own is None else own
-    return HotLine(Location(file, number, function), share, own, 0.5, 100)
+def line(file: str, number: int, function: str, share: float) -> HotLine:
+    return HotLine(Location(file, number, function), share, share, 1.0, 100)
 
 
-def stacks(phase: str, *lines: HotLine, where: str = "main", flame: FlameNode | None = None):  # type: ignore[no-untyped-def]
+def stacks(
+    phase: str, *lines: HotLine, where: str = "main", flame: FlameNode | None = None
+) -> PhaseStacks:
     return PhaseStacks(phase, where, 1000.0, 100, lines, flame)
 
 

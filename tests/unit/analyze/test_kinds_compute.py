@@ -65,7 +65,7 @@ def test_denormals_cost_what_this_cpu_takes_for_them() -> None:
     many = {traits.DENORMAL_SHARE: 0.2, traits.DENORMAL_SLOWDOWN: 3.0}
     kinds = found(trained(), with_traits(**many))
     hit = 1 - 0.8**8
-    assert kinds["denormals"].share == pytest.approx(0.94 * 2 * hit / (1 + 2 * hit), abs=0.01)
+    assert kinds["denormals"].share == pytest.approx(100 / 101 * 2 * hit / (1 + 2 * hit), abs=0.01)
     unmeasured = found(trained(), with_traits(denormal_share=0.2))["denormals"]
     assert unmeasured.missing
     assert unmeasured.confidence < 0.6 < kinds["denormals"].confidence
@@ -82,6 +82,16 @@ def test_convolutions_that_are_not_channels_last_are_layout() -> None:
     assert kinds["layout"].location.layer == "body.0"
     assert kinds["layout"].confidence < 0.6  # the figure is of other programs
     assert "layout" not in found(trained(), with_traits(**wrong))  # convolutions were not timed
+
+
+def test_copies_between_layouts_are_layout_too() -> None:
+    wrong = {traits.CONV_LAYOUT: {"convolutions": 4, "channels_last": 0, "dims": 4}}
+    details = Details(
+        layers=(conv("stem", 20.0),), ops=(op("aten::copy_", 30.0), op("aten::mm", 60.0)),
+        traits=wrong,
+    )  # fmt: skip
+    kinds = found(trained(), details)
+    assert kinds["layout"].share == pytest.approx((20 * 0.18 + 30) / 101, abs=0.005)
 
 
 def test_recomputation_costs_what_it_takes() -> None:

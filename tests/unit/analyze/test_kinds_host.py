@@ -4,7 +4,8 @@ import pytest
 
 from stepscope.analyze.resources import GpuUse, ProcessUse, Resources
 from stepscope.model import names, traits
-from stepscope.model.details import Details
+from stepscope.model.details import Details, HotLine
+from stepscope.model.finding import Location
 from stepscope.model.phases import Phase
 from tests.unit.analyze.made import loop, span, training
 from tests.unit.analyze.made_evidence import found, line, node, stacks, trained
@@ -16,8 +17,9 @@ HALF = 0.5  # a gap of 100 ms beside 100 ms of computation
 def test_python_between_the_phases_is_located_by_the_stacks() -> None:
     between = stacks(
         Phase.PYTHON_BETWEEN,
-        line("train.py", 90, "main", 1.0, own=0.0),
-        line("metrics.py", 12, "confusion", 0.7),
+        line("train.py", 90, "main", 0.3),
+        line("metrics.py", 12, "confusion", 0.5),
+        line("metrics.py", 14, "confusion", 0.2),
     )
     kinds = found(trained(gap=GAP), Details(stacks=(between,)))
     verdict = kinds["python-in-loop"]
@@ -28,15 +30,35 @@ def test_python_between_the_phases_is_located_by_the_stacks() -> None:
     assert "logging-io" not in kinds
 
 
-def test_a_line_whose_time_is_in_libraries_is_still_found() -> None:
+def test_a_function_counts_by_all_its_lines() -> None:
     between = stacks(
         Phase.PYTHON_BETWEEN,
-        line("train.py", 90, "main", 1.0, own=0.0),
-        line("train.py", 55, "report", 0.9, own=0.01),
-        line("train.py", 56, "other", 0.1, own=0.01),
+        line("train.py", 90, "main", 0.4),
+        *(line("metrics.py", number, "confusion", 0.12 + number / 1000) for number in range(5)),
     )
     kinds = found(trained(gap=GAP), Details(stacks=(between,)))
-    assert kinds["python-in-loop"].location.line == 55
+    assert kinds["python-in-loop"].location == Location("metrics.py", 4, "confusion")
+
+
+def test_time_of_libraries_alone_has_no_place() -> None:
+    nobody = HotLine(Location(file=""), 1.0, 0.0, 1.0, 100)
+    kinds = found(trained(gap=GAP), Details(stacks=(stacks(Phase.PYTHON_BETWEEN, nobody),)))
+    assert kinds["python-in-loop"].location == Location()
+    assert kinds["python-in-loop"].missing
+
+
+def test_saving_by_hand_is_checkpoint_save() -> None:
+    flame = node(
+        "main", "train.py", 1000,
+        node("offer", "keep.py", 700, node("write", "/lib/python3.11/gzip.py", 700)),
+        node("log", "train.py", 300),
+    )  # fmt: skip
+    between = stacks(Phase.PYTHON_BETWEEN, line("keep.py", 9, "offer", 0.7), flame=flame)
+    kinds = found(trained(gap=GAP), Details(stacks=(between,)))
+    assert kinds["checkpoint-save"].share == pytest.approx(HALF * 0.7, abs=0.01)
+    assert kinds["checkpoint-save"].location.function == "offer"
+    assert kinds["logging-io"].share == pytest.approx(HALF * 0.3, abs=0.01)
+    assert "python-in-loop" not in kinds
 
 
 def test_time_in_functions_that_write_is_logging_io() -> None:
