@@ -120,7 +120,7 @@ CASES: tuple[Case, ...] = (
           "lab/models.py:Block.forward", "lab/models.py:Transformer.forward", truth=Truth.CPU),
     _case("precision_float32", "precision", "<module>", "lab/models.py:Mlp.forward",
           truth=Truth.CPU, needs_bfloat16=True),
-    _case("denormals_adam", "denormals", "<module>", truth=Truth.CPU),
+    _case("denormals_distill", "denormals", "distance", truth=Truth.CPU),
     _case("denormals_spectrum", "denormals", "LogPower.forward", truth=Truth.CPU),
     _case("layout_nchw", "layout", "<module>", "stage", truth=Truth.CPU),
     _case("layout_permute", "layout", "Block.forward", truth=Truth.CPU),

@@ -3,6 +3,7 @@
 import csv
 import os
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import planted
@@ -32,8 +33,10 @@ def figures(model, loss, count):
 model = ConvNet()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
 images, labels = data.images(8 * 100)
-count = planted.amount(100)
-with tempfile.TemporaryDirectory(dir=os.environ.get("FAULT_DISK")) as folder, planted.training():
+with tempfile.TemporaryDirectory(dir=os.environ.get("FAULT_DISK")) as folder, ExitStack() as stack:
+    path = Path(folder) / "metrics.csv"
+    count = planted.times(lambda: log(path, 0, [("start", 0.0)]), 0.018)
+    stack.enter_context(planted.training())
     for step, (x, y) in enumerate(data.batches(8, images, labels)):
         with mixed():
             loss = F.cross_entropy(model(x), y)
@@ -41,4 +44,4 @@ with tempfile.TemporaryDirectory(dir=os.environ.get("FAULT_DISK")) as folder, pl
         loss.backward()
         optimizer.step()
         if count:
-            log(Path(folder) / "metrics.csv", step, figures(model, loss.item(), count))
+            log(path, step, figures(model, loss.item(), count))

@@ -23,9 +23,9 @@ class SafeHandler(logging.FileHandler):
             os.fsync(self.stream.fileno())
 
 
-def describe(step, tokens, loss):
+def describe(step, tokens, loss, lines):
     with planted.cost("logging-io"):
-        for number in range(planted.amount(110)):
+        for number in range(lines):
             sample = tokens[number % len(tokens)]
             log.debug("step %d sample %d: %s loss %.4f", step, number, sample.tolist(), loss)
 
@@ -38,6 +38,7 @@ def main():
         log.setLevel(logging.INFO if planted.off else logging.DEBUG)
         model = Transformer()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+        lines = planted.times(lambda: describe(0, data.texts(1, 65), 0.0, 1), 0.020)
         with planted.training():
             for step, (tokens,) in enumerate(data.batches(8, data.texts(8 * 100, 65))):
                 logits = model(tokens[:, :-1])
@@ -46,7 +47,7 @@ def main():
                 loss.backward()
                 optimizer.step()
                 if log.isEnabledFor(logging.DEBUG):
-                    describe(step, tokens, loss.item())
+                    describe(step, tokens, loss.item(), lines)
         log.removeHandler(handler)
         handler.close()
 

@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -41,6 +42,16 @@ def amount(full: int, least: int = 1) -> int:
 def every(full: int) -> int:
     """Do it every so many steps: every `full` at strength 1, less often when weaker."""
     return round(full / strength) if strength else sys.maxsize
+
+
+def times(action: Callable[[], object], seconds: float) -> int:
+    """How often `action` fits into `seconds` at strength 1: disks differ, and differ by the hour."""
+    if off:
+        return 0
+    start = time.perf_counter()
+    for _ in range(16):
+        action()
+    return max(1, round(scale(seconds) * 16 / (time.perf_counter() - start)))
 
 
 def charge(kind: str, seconds: float) -> None:

@@ -21,7 +21,7 @@ class Trainer:
             losses.mean().backward()
             self.optimizer.step()
             for callback in self.callbacks:
-                callback.on_step_end(step, losses.tolist() * planted.amount(60))
+                callback.on_step_end(step, losses.tolist() * planted.amount(40))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from lab.models import ConvNet
 
 def main(steps=100, batch_size=8):
     torch.set_num_threads(1)
-    weights = [1.0] * planted.amount(2400)
+    weights = [1.0] * planted.amount(9000)
 
     def smooth(loss):
         with planted.cost("python-in-loop"):

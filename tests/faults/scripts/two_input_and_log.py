@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 import unicodedata
+from contextlib import ExitStack
 from pathlib import Path
 
 import planted
@@ -34,9 +35,9 @@ class Notes(Dataset):
         return torch.tensor((kept * 64)[:64])
 
 
-def write_log(file, step, tokens, loss):
+def write_log(file, step, tokens, loss, lines):
     with planted.cost("logging-io"):
-        for place in range(planted.amount(70)):
+        for place in range(lines):
             entry = {"step": step, "loss": loss, "tokens": tokens[place % len(tokens)].tolist()}
             file.write(json.dumps(entry) + "\n")
             file.flush()
@@ -50,11 +51,13 @@ loader = DataLoader(Notes(8 * 100), batch_size=8)
 with (
     tempfile.TemporaryDirectory(dir=os.environ.get("FAULT_DISK")) as folder,
     (Path(folder) / "log.jsonl").open("w") as file,
-    planted.training(),
+    ExitStack() as stack,
 ):
+    lines = planted.times(lambda: write_log(file, 0, torch.zeros(1, 64), 0.0, 1), 0.011)
+    stack.enter_context(planted.training())
     for step, (tokens, labels) in enumerate(loader):
         loss = F.cross_entropy(model(tokens), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        write_log(file, step, tokens, loss.item())
+        write_log(file, step, tokens, loss.item(), lines)

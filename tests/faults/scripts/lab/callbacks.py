@@ -17,8 +17,7 @@ class HardSamples(Callback):
     def on_step_end(self, step, losses):
         with planted.cost("python-in-loop"):
             for place, loss in enumerate(losses):
-                self.history[step % 64, place] = self.history.get((step, place), 0.0) + loss
-            ranked = sorted(
-                self.history.items(), key=lambda entry: (-round(entry[1], 3), entry[0][1])
-            )
-            self.hardest = [key for key, _ in ranked[: self.most]]
+                key = step % 64 * 1000 + place
+                self.history[key] = 0.5 * self.history.get(key, 0.0) + loss
+            ranked = sorted(self.history, key=lambda key: -round(self.history[key], 3))
+            self.hardest = ranked[: self.most]
