@@ -19,7 +19,7 @@ _DEPTH = 400  # the deepest tree that is taken
 
 def to_plain(value: Any) -> Any:
     """Lists, dicts, numbers, strings. Raises FormatError for what JSON cannot say."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _AS_IT_IS:
         return value
     if kind is float:
