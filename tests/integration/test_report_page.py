@@ -1,4 +1,4 @@
-"""report.html in a real browser: of made-up details that fill every section, and of a real run."""
+"""report.html in a real browser: of made-up details that fill every section, and of the demo."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from stepscope.model.finding import Location
 from stepscope.report.html import render_page
 from stepscope.store.source import SourceReader
 from tests.integration.browser import Seen, open_browser, opened, screenshots_folder
-from tests.integration.recording import TEXT
 from tests.unit.report.made_details import made_details
 from tests.unit.report.made_summary import input_bound
 
@@ -50,11 +49,10 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a run of 60 steps, made by the command."""
-    folder = tmp_path_factory.mktemp("real")
-    (folder / "program.py").write_text(TEXT + "train(60, 0.01); recorder.close()")
-    _stepscope(folder, "run", "-q", "-o", "run", "program.py")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the demo, made by the commands."""
+    folder = tmp_path_factory.mktemp("demo")
+    _stepscope(folder, "run", "-q", "-o", "run", str(SOURCE), "--images", "320", "--epochs", "3")
     return folder / _stepscope(folder, "report", "run", "--html").strip()
 
 
@@ -64,7 +62,7 @@ def _stepscope(folder: Path, *words: str) -> str:
 
 
 @pytest.mark.parametrize(("size", "theme"), VIEWS)
-@pytest.mark.parametrize("which", ["full", "real"])
+@pytest.mark.parametrize("which", ["full", pytest.param("demo", marks=pytest.mark.slow)])
 def test_the_verdict_and_what_to_do_are_seen_without_scrolling(
     which: str,
     size: str,

@@ -9,7 +9,7 @@ from stepscope.model.details import FlameNode
 
 __all__ = ["Flame", "Frame", "lay_out"]
 
-_FRAMES = 800
+_FRAMES = 500
 _LEVELS = 60
 _LEAST = 0.0008  # of the width: less than a pixel
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import os
-import shlex
 import signal
 import sys
 import time
@@ -106,6 +105,8 @@ def _tell(
 
 def _named(run: Path) -> str:
     """As short as `stepscope report` takes it from here."""
+    import shlex
+
     runs = Path(RUNS_FOLDER).resolve()
     return shlex.quote(run.name if run.parent == runs else str(run))
 

@@ -13,24 +13,35 @@ from stepscope.errors import FormatError
 
 __all__ = ["from_plain", "to_plain"]
 
+_AS_IT_IS = frozenset({str, int, bool, type(None)})
 _DEPTH = 400  # the deepest tree that is taken
 
 
 def to_plain(value: Any) -> Any:
     """Lists, dicts, numbers, strings. Raises FormatError for what JSON cannot say."""
-    if is_dataclass(value):
-        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: to_plain(part) for name, part in value._asdict().items()}
+    kind: Any = type(value)
+    if kind in _AS_IT_IS:
+        return value
+    if kind is float:
+        if not math.isfinite(value):
+            raise FormatError(f"{value} cannot be stored: it is no number.")
+        return value
+    names = _names_of(kind)
+    if names is not None:
+        return {name: to_plain(getattr(value, name)) for name in names}
     if isinstance(value, list | tuple):
         return [to_plain(part) for part in value]
     if isinstance(value, Mapping):
         return {str(name): to_plain(part) for name, part in value.items()}
-    if isinstance(value, float) and not math.isfinite(value):
-        raise FormatError(f"{value} cannot be stored: it is no number.")
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    raise FormatError(f"A {type(value).__name__} cannot be stored.")
+    raise FormatError(f"A {kind.__name__} cannot be stored.")
+
+
+@cache
+def _names_of(kind: Any) -> tuple[str, ...] | None:
+    """Of the fields; None: it has none. Cached: a flame has thousands of nodes."""
+    if is_dataclass(kind):
+        return tuple(field.name for field in fields(kind))
+    return getattr(kind, "_fields", None) if issubclass(kind, tuple) else None
 
 
 def from_plain(kind: Any, plain: Any, where: str, depth: int = 0) -> Any:

@@ -252,7 +252,7 @@ def test_a_large_flame_is_bounded_and_says_what_was_left_out() -> None:
     )
     details = Details(stacks=(PhaseStacks("forward", "main", 1000.0, 9, (), wide),))
     html = render_page(input_bound(), details, nothing)
-    assert html.count('class="frame') <= 800
+    assert html.count('class="frame') <= 500
     assert "frames are too small to draw" in html
 
 
