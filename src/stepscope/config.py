@@ -59,6 +59,14 @@ _SYSTEM_INTERVAL_S: Final = {
 }
 
 
+_STACK_INTERVAL_S: Final = {
+    Level.PRODUCTION: 0.05,
+    Level.BASIC: 0.01,
+    Level.DETAILED: 0.005,
+    Level.COMPREHENSIVE: 0.002,
+}
+
+
 class Settings(NamedTuple):
     """What a run is recorded with."""
 
@@ -69,6 +77,16 @@ class Settings(NamedTuple):
     def system_interval_s(self) -> float:
         """Time between two samples of the host and of the processes."""
         return _SYSTEM_INTERVAL_S[self.level]
+
+    @property
+    def stack_interval_s(self) -> float:
+        """Time between two looks at the stacks of the program's threads, a mean."""
+        return _STACK_INTERVAL_S[self.level]
+
+    @classmethod
+    def of_environment(cls, level: str | None) -> Settings:
+        """What the launcher told the program (ENV_LEVEL); the defaults where that is no level."""
+        return cls(Level(level)) if level in set(Level) else cls()
 
 
 DEFAULTS: Final = Settings()

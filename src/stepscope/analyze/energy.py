@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from stepscope.analyze.samples import samples
 from stepscope.analyze.series import Series
 from stepscope.errors import UsageError
 from stepscope.model import names
@@ -36,19 +37,11 @@ class EnergyFold:
         self._series: dict[tuple[str, int], Series] = {}
 
     def update(self, batch: Batch) -> None:
-        wanted = {number: name for number, name in batch.names.items() if name in _WANTED}
-        if not wanted:
-            return
-        columns = [batch.columns[name].tolist() for name in ("name", "arg", "time_ns", "value")]
-        for number, arg, time_ns, value in zip(*columns, strict=True):
-            name = wanted.get(number)
-            if name is None:
-                continue
+        for time_ns, name, arg, value in samples(batch, _WANTED.__contains__):
             series = self._series.get((name, arg))
             if series is None:
-                series = self._series[name, arg] = Series(
-                    _later if name in _COUNTERS else _mean
-                )  # fmt: skip
+                join = _later if name in _COUNTERS else _mean
+                series = self._series[name, arg] = Series(join)
             series.update(time_ns, value)
 
     def get(self, start_ns: int, end_ns: int, cpu_watts: float | None = None) -> EnergyUse:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from stepscope.analyze.intervals import Intervals
 from stepscope.analyze.resources import ResourceFold, Resources
+from stepscope.analyze.samples import samples
 from stepscope.analyze.series import Series
 from stepscope.model import names
 from stepscope.model.event import Batch, EventType, Flag
@@ -18,6 +19,7 @@ __all__ = ["OperationFold", "OperationUse", "identity_name"]
 _RECENT = 16_384  # memory samples that are kept as they came
 _WAITING = 4096  # runs whose last memory sample is still to come
 _READ_AT_BOTH_ENDS = 3
+_MEMORY = frozenset({names.PROCESS_RSS_BYTES, names.PROCESS_PEAK_RSS_BYTES})
 _TOTALS = {
     names.OPERATION_CALLS: "calls",
     names.OPERATION_FAILED: "failed",
@@ -171,23 +173,10 @@ class OperationFold:
     # ---- taking in ----
 
     def _take_memory(self, batch: Batch) -> None:
-        wanted = {
-            number: series
-            for number, name in batch.names.items()
-            if (series := self._memory_series(name)) is not None
-        }
-        if not wanted:
-            return
-        columns = ("time_ns", "name", "arg", "value")
-        rows = zip(*(batch.columns[column].tolist() for column in columns), strict=True)
-        for time_ns, name, pid, value in sorted(row for row in rows if row[1] in wanted):
+        for time_ns, name, pid, value in samples(batch, _MEMORY.__contains__):
             if pid == self._pid:
-                wanted[name].update(time_ns, value)
-
-    def _memory_series(self, name: str) -> Series | None:
-        if name == names.PROCESS_RSS_BYTES:
-            return self._rss
-        return self._peaks if name == names.PROCESS_PEAK_RSS_BYTES else None
+                series = self._rss if name == names.PROCESS_RSS_BYTES else self._peaks
+                series.update(time_ns, value)
 
     def _take_operations(self, batch: Batch) -> None:
         wanted = {

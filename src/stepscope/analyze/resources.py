@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from stepscope.analyze.samples import samples
 from stepscope.analyze.series import Series
 from stepscope.model import names
 from stepscope.model.event import Batch
@@ -102,20 +103,7 @@ class ResourceFold:
         self._series: dict[tuple[str, int], Series] = {}
 
     def update(self, batch: Batch) -> None:
-        wanted = {number: name for number, name in batch.names.items() if name in _WANTED}
-        if not wanted:
-            return
-        columns = batch.columns
-        rows = zip(
-            columns["time_ns"].tolist(),
-            columns["name"].tolist(),
-            columns["arg"].tolist(),
-            columns["value"].tolist(),
-            strict=True,
-        )
-        # Threads reach a batch one after another, and several may have sampled.
-        for time_ns, number, arg, value in sorted(row for row in rows if row[1] in wanted):
-            name = wanted[number]
+        for time_ns, name, arg, value in samples(batch, _WANTED.__contains__):
             series = self._series.get((name, arg))
             if series is None:
                 series = self._series[name, arg] = Series(_joiner(name))
@@ -147,6 +135,10 @@ class ResourceFold:
             heap_peak_bytes=view.highest(names.PYTHON_PEAK_BYTES, 0),
             gpus=view.gpus(),
         )
+
+    def series(self, name: str) -> dict[int, Series]:
+        """The samples of a name, by process, GPU, …"""
+        return {arg: series for (of, arg), series in self._series.items() if of == name}
 
     def living_children_cpu(
         self, start_ns: int, end_ns: int, parent: int

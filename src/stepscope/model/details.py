@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from stepscope.model.finding import Location
+from stepscope.model.timeline import Timeline
 
 __all__ = [
     "Details",
@@ -31,7 +32,7 @@ class StageTime(NamedTuple):
     loop's time it was at work, over all workers it runs in (1.5: one and a half of them).
     """
 
-    name: str
+    name: str  # "dataset", "collate", "serialise", "deserialise", "pin"; or of a transform
     where: str  # "worker", "main", "feeder", "pin"
     wall_ms: float
     cpu_ms: float | None = None
@@ -66,6 +67,18 @@ class Pipeline:
     bytes_per_batch: float | None = None  # what a worker sends
     read_bytes_per_batch: float | None = None  # from a disk
     read_chars_per_batch: float | None = None  # by read(), cached or not
+
+    def busy_share(self, stage: StageTime) -> float | None:
+        """0.9: nine tenths of the time of the processes or threads that it runs in."""
+        places = max(1, self.workers) if stage.where in ("worker", "feeder") else 1
+        return None if stage.utilisation is None else stage.utilisation / places
+
+    @property
+    def busiest(self) -> StageTime | None:
+        """The stage that limits what the pipeline can deliver. None: that was not measured."""
+        shares = [(self.busy_share(stage), stage) for stage in self.stages]
+        known = [(share, stage) for share, stage in shares if share is not None]
+        return max(known, key=lambda one: one[0])[1] if known else None
 
 
 class HotLine(NamedTuple):
@@ -134,3 +147,4 @@ class Details:
     ops: tuple[OpTime, ...] = ()
     op_steps: int = 0
     traits: Mapping[str, Any] = field(default_factory=dict)
+    timeline: Timeline | None = None

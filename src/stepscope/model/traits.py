@@ -13,6 +13,7 @@ __all__ = [
     "CONV_LAYOUT",
     "CPU_FEATURES",
     "DENORMAL_SHARE",
+    "DENORMAL_SLOWDOWN",
     "DTYPES",
     "FLUSHES_DENORMALS",
     "INTEROP_THREADS",
@@ -28,11 +29,13 @@ AUTOCAST: Final = "autocast"  # dtype under which forwards ran, or null
 OPTIMIZERS: Final = "optimizers"  # [{"class", "fused", "foreach", "parameters", "capturable"}]
 CONV_LAYOUT: Final = "conv_layout"  # {"convolutions": n, "channels_last": n of them, "dims": 4}
 DENORMAL_SHARE: Final = "denormal_share"  # of activations and gradients on sampled steps, 0 to 1
+DENORMAL_SLOWDOWN: Final = "denormal_slowdown"  # torch.sigmoid on subnormal values, of normal ones
 FLUSHES_DENORMALS: Final = "flushes_denormals"  # bool
 THREADS: Final = "threads"  # torch.get_num_threads()
 INTEROP_THREADS: Final = "interop_threads"
 COMPILED: Final = "compiled"  # bool: the model went through torch.compile
 RECOMPUTE: Final = "recompute"  # {"calls": n a step, "ms": a step}: torch.utils.checkpoint
-OPS_PER_STEP: Final = "ops_per_step"  # operators a step, and "median_us" of their self time
-ITEM_CALLS: Final = "item_calls"  # Tensor.item() and its like, a step, on sampled steps
+OPS_PER_STEP: Final = "ops_per_step"  # {"ops": a step, "median_us": of one}: operators that the
+# program or autograd called, those that they consist of included in their time
+ITEM_CALLS: Final = "item_calls"  # Tensor.item() and its like, a step, outside the optimizer
 CPU_FEATURES: Final = "cpu_features"  # of avx2, avx512f, avx512_bf16, amx_bf16, …: those it has

@@ -224,7 +224,7 @@ class TwinCore:
             self._step,
             fields.get("track", 0) or log.track,
             kind,
-            0,
+            fields.get("flags", 0),
         )
         self._push(log, row)
 
@@ -239,8 +239,23 @@ class TwinCore:
     ) -> None:
         self._event(SPAN, time_ns, name, duration_ns=duration_ns, arg=arg, value=value, track=track)
 
-    def sample(self, name: int, value: float, arg: int = 0, track: int = 0) -> None:
-        self._event(SAMPLE, self.now_ns(), name, value=value, arg=arg, track=track)
+    def sample(
+        self,
+        name: int,
+        value: float,
+        arg: int = 0,
+        track: int = 0,
+        text: int = 0,
+        flags: int = 0,
+    ) -> None:
+        now_ns = self.now_ns()
+        fields = {"value": value, "arg": arg, "track": track, "text": text, "flags": flags}
+        self._event(SAMPLE, now_ns, name, **fields)
+
+    def innermost_open(self, track: int) -> int:
+        with self._lock:
+            spans = [log.open[-1:] for log in self._logs if log.track == track]
+        return spans[-1][0][0] if spans and spans[-1] else 0
 
     def mark(self, name: int, arg: int = 0, text: int = 0) -> None:
         self._event(MARK, self.now_ns(), name, arg=arg, text=text)

@@ -87,7 +87,7 @@ def test_a_library_imported_later_is_seen_too(
         monkeypatch.delitem(sys.modules, module, raising=False)
     started(SavesCollector())
 
-    from safetensors.torch import save_file  # type: ignore[import-not-found]
+    from safetensors.torch import save_file
 
     save_file({}, tmp_path / "model.safetensors")
 
