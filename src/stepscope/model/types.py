@@ -9,17 +9,9 @@ __all__ = ["BottleneckType"]
 
 
 class _Types(type):
-    """Makes the class read like an enumeration: iteration, `in`, `[name]`, `(value)`, `.NAME`."""
+    """Makes the class read like an enumeration: iteration, `in`, `[name]`, `.NAME`."""
 
     _by_value: dict[str, BottleneckType]
-
-    def __call__(cls, value: Any) -> BottleneckType:
-        if isinstance(value, BottleneckType):
-            return value
-        found = cls._by_value.get(value) if isinstance(value, str) else None
-        if found is None:
-            raise ValueError(f"{value!r} is not a valid {cls.__name__}")
-        return found
 
     def __iter__(cls) -> Iterator[BottleneckType]:
         return iter(list(cls._by_value.values()))
@@ -71,6 +63,15 @@ class BottleneckType(metaclass=_Types):
 
     __slots__ = ("_value",)
     _value: str
+
+    def __new__(cls, value: Any) -> BottleneckType:
+        """The type of that value, as with an Enum; ValueError: there is none."""
+        if isinstance(value, BottleneckType):
+            return value
+        found = cls._by_value.get(value) if isinstance(value, str) else None
+        if found is None:
+            raise ValueError(f"{value!r} is not a valid {cls.__name__}")
+        return found
 
     @property
     def value(self) -> str:
