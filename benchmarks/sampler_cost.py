@@ -83,8 +83,13 @@ def serve(folder: str, rounds: int, pipe: Connection) -> None:
     subject = Subject(folder, rounds)
     pipe.send(None)
     while (order := pipe.recv()) != END:
-        pipe.send(subject.turn(order, lambda: (pipe.send(None), pipe.recv())))
+        pipe.send(subject.turn(order, lambda: _wait_for_turn(pipe)))
     pipe.send(subject.close())
+
+
+def _wait_for_turn(pipe: Connection) -> object:
+    pipe.send(None)
+    return pipe.recv()
 
 
 class Crew:

@@ -45,7 +45,7 @@ def every(full: int) -> int:
 
 
 def times(action: Callable[[], object], seconds: float) -> int:
-    """How often `action` fits into `seconds` at strength 1: disks differ, and differ by the hour."""
+    """How often `action` fits into `seconds` at strength 1: disks differ from hour to hour."""
     if off:
         return 0
     start = time.perf_counter()
