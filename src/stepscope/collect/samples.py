@@ -12,6 +12,8 @@ __all__ = ["Pace", "SampleTimer", "TimedIndices", "looking_costs"]
 
 BUDGET = 0.005  # of the time that samples take, for looking at them
 RATE_NS = 1_000_000  # one span each this long is enough to know their distribution
+BATCH_NS = 20_000  # about what timing a batch costs, asking the kernel included
+BATCH_BUDGET = 0.01  # of the time that batches take
 SLOW = 4.0  # times the mean: always recorded
 _SLOW_KEPT = 8  # of one batch
 _FIRST_KEPT = 32  # of the first batch, when nothing is known yet
@@ -40,9 +42,11 @@ class Pace:
         self._look_ns, self._span_ns = look_ns, span_ns
         self.mean_ns = 0.0  # of a sample; 0: not known
         self.every = 1  # so many samples are one span
-        self.batches = 1  # one batch in so many is looked at
+        self.batches = 1  # one of the timed batches in so many is looked into
         self.untold = 0  # samples since the last one that was recorded: it will stand for these
         self.batch = 0  # the number of the one under way
+        self.timed = 1  # one batch in so many is timed at all
+        self.untimed = 0  # batches since the last one that was
 
     def update(self, lasted_ns: int, samples: int, spans_each: int) -> None:
         """A batch of so many samples took this long; one sample may be several spans."""
@@ -55,6 +59,18 @@ class Pace:
         dearest_ns = max(RATE_NS, spans_each * self._span_ns / BUDGET)
         self.every = -int(-dearest_ns // mean_ns)
         self.batches = max(1, -int(-self._look_ns / BUDGET // mean_ns))
+
+    def next_is_timed(self) -> bool:
+        """Whether the batch that begins is timed; it stands for `timed` of them."""
+        self.untimed += 1
+        if self.untimed < self.timed:
+            return False
+        self.untimed = 0
+        return True
+
+    def batch_took(self, lasted_ns: int) -> None:
+        """Timing a batch costs the same whatever it takes: of short ones, few are timed."""
+        self.timed = max(1, -int(-BATCH_NS / BATCH_BUDGET // max(lasted_ns, 1)))
 
 
 class SampleTimer:

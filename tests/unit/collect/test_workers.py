@@ -20,7 +20,14 @@ from torch.utils.data._utils.worker import _IterableDatasetStopIteration, _Resum
 
 from stepscope.collect.envelope import Envelope, Sender, payload_bytes
 from stepscope.collect.loader import LoaderCollector
-from stepscope.collect.samples import BUDGET, RATE_NS, Pace, SampleTimer
+from stepscope.collect.samples import (
+    BATCH_BUDGET,
+    BATCH_NS,
+    BUDGET,
+    RATE_NS,
+    Pace,
+    SampleTimer,
+)
 from stepscope.collect.thread_use import ThreadUse, UseInBatches
 from stepscope.collect.transforms import transforms_of
 from stepscope.collect.workers import WorkersCollector
@@ -138,7 +145,7 @@ def test_a_dataset_that_makes_whole_batches_gets_a_plain_list(started: Started, 
 
     assert batches == [[0, 1, 2, 3], [4, 5]]
     rows = read()
-    assert [row.name for row in rows].count(names.COLLATE) == 2
+    assert names.COLLATE in {row.name for row in rows}
     assert names.SAMPLE not in {row.name for row in rows}
 
 
@@ -455,6 +462,17 @@ def test_indices_that_are_no_numbers_are_not_known(recorder: Recorder, read: Rea
     assert list(timer.indices(odd)) == odd
 
     assert [row.arg for row in read(names.SAMPLE)] == [-1, -1, -1, 4, 3]
+
+
+@pytest.mark.parametrize("batch_ns", [20_000, 300_000, 5 * MS])
+def test_short_batches_are_timed_rarely(batch_ns: int) -> None:
+    pace = Pace(0.0, 0.0)
+    pace.batch_took(batch_ns)
+
+    timed = sum(pace.next_is_timed() for _ in range(pace.timed * 10))
+
+    assert timed == 10
+    assert BATCH_NS / pace.timed <= BATCH_BUDGET * batch_ns
 
 
 def test_use_is_known_only_where_both_ends_are() -> None:
