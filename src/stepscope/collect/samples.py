@@ -12,12 +12,13 @@ __all__ = ["Pace", "SampleTimer", "TimedIndices", "looking_costs"]
 
 BUDGET = 0.005  # of the time that samples take, for looking at them
 RATE_NS = 1_000_000  # one span each this long is enough to know their distribution
-BATCH_NS = 20_000  # about what timing a batch costs, asking the kernel included
+BATCH_NS = 50_000  # what timing a batch costs at most, asking the kernel included
 BATCH_BUDGET = 0.01  # of the time that batches take
 SLOW = 4.0  # times the mean: always recorded
 _SLOW_KEPT = 8  # of one batch
 _FIRST_KEPT = 32  # of the first batch, when nothing is known yet
 _ROUNDS = 64
+_COLD = 2.5  # between two samples the program's own work fills the caches: so much dearer, seen
 _NEWEST = 0.2  # weight of the newest batch in the mean
 _INT64 = 1 << 63
 
@@ -178,7 +179,7 @@ def _number(index: Any) -> int:
 
 
 def looking_costs(recorder: Recorder) -> tuple[float, float]:
-    """What looking at a sample and what a span cost here, in ns."""
+    """What looking at a sample and what a span cost in this process, in ns."""
     before = recorder.position()
     timer = SampleTimer(recorder, Pace(0.0, 0.0))
     timer.pace.every, timer.pace.mean_ns = _ROUNDS * 10, 1e12
@@ -197,4 +198,4 @@ def looking_costs(recorder: Recorder) -> tuple[float, float]:
             for a, earlier, later in zip(best, times, times[1:], strict=False)
         ]
     recorder.discard(before)
-    return best[0], best[1]
+    return best[0] * _COLD, best[1] * _COLD
