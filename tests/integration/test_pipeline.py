@@ -125,7 +125,7 @@ def test_big_batches_show_on_their_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_fast_samples_are_thinned_out_but_not_the_slow_one(tmp_path: Path, workers: int) -> None:
+def test_fast_samples_are_thinned_out_and_counted(tmp_path: Path, workers: int) -> None:
     ran = run(tmp_path / "run", "fast", str(workers), "")
 
     found = folded(tmp_path / "run", ran, workers)

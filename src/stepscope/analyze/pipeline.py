@@ -202,7 +202,9 @@ class _Process:
             loader.add("bytes", end_ns, event.arg, -1, 1.0)
         elif name in _IN_MAIN:
             loader.add((name, where), end_ns, wall_ns, cpu_ns, 1.0)
-        elif name in (names.WORKER_FETCH, names.COLLATE, names.INPUT_NEXT):
+        elif name == names.COLLATE:
+            loader.add(name, end_ns, wall_ns, cpu_ns, weight)
+        elif name in (names.WORKER_FETCH, names.INPUT_NEXT):
             loader.add(name, end_ns, wall_ns, cpu_ns, 1.0)
 
     def _add_use(self, loader: LoaderSums, event: _Event) -> None:

@@ -15,9 +15,6 @@ from stepscope.record.recorder import Recorder
 
 __all__ = ["BatchTimer"]
 
-_READ_NS = 10_000  # what asking the kernel twice costs
-_BUDGET = 0.005  # of the time that a batch takes
-
 
 class BatchTimer:
     """`begin` when the indices of a batch are known, `collating` around what makes it of samples.
@@ -40,7 +37,7 @@ class BatchTimer:
         self._before: ThreadUse | None = None
         self._began_ns = 0
         self._items = 0
-        self._every, self._until = 1, 0  # the use of one batch in so many is read
+        self._weight = 0.0  # how many batches the one under way stands for; 0: it is not timed
 
     def begin(self, index: Any) -> Any:
         """What the fetcher is to iterate in the place of `index`."""
@@ -51,12 +48,13 @@ class BatchTimer:
             return index
 
     def _begin(self, index: Any) -> Any:
+        pace, self._weight = self.samples.pace, 0.0
         self.samples.reset()
-        self._items, self._before = 0, None
-        self._until -= 1
-        if self._until < 0:
-            self._until = self._every - 1
-            self._before = UseInBatches.of_this_thread().now()
+        if not pace.next_is_timed():
+            pace.untold += len(index) if self._batched and isinstance(index, (list, tuple)) else 1
+            return index
+        self._weight, self._items = float(pace.timed), 0
+        self._before = UseInBatches.of_this_thread().now()
         self._began_ns = self._recorder.now_ns()
         if not self._batched:
             self._items = 1
@@ -72,10 +70,12 @@ class BatchTimer:
         begin, end, failed = self._recorder.begin, self._recorder.end, self._recorder.failed
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if not self._weight:
+                return collate(*args, **kwargs)
             token = -1
             try:
                 self._samples_are_there()
-                token = begin(self._collate)
+                token = begin(self._collate, 0, self._weight)
             except Exception as error:  # noqa: BLE001
                 failed(names.COLLATE, error)
             wrong = 1
@@ -86,7 +86,7 @@ class BatchTimer:
             finally:
                 try:
                     end(token, wrong)
-                    self._say_use()
+                    self._is_over()
                 except Exception as error:  # noqa: BLE001
                     failed(names.COLLATE, error)
 
@@ -97,10 +97,11 @@ class BatchTimer:
         self.samples.end(failed=int(self._batched))
         lasted_ns = self._recorder.now_ns() - self._began_ns
         self.samples.pace.update(lasted_ns, self._items, self.spans_each)
-        self._every = -int(-_READ_NS / _BUDGET // max(lasted_ns, 1))
 
-    def _say_use(self) -> None:
-        """Sums over the batches that were read; arg: how many these are."""
+    def _is_over(self) -> None:
+        """Say what the thread used in the batches that were timed; arg: how many these are."""
+        self.samples.pace.batch_took(self._recorder.now_ns() - self._began_ns)
+        self._weight = 0.0
         if self._before is None:
             return
         use = UseInBatches.of_this_thread()

@@ -12,10 +12,13 @@ __all__ = ["Pace", "SampleTimer", "TimedIndices", "looking_costs"]
 
 BUDGET = 0.005  # of the time that samples take, for looking at them
 RATE_NS = 1_000_000  # one span each this long is enough to know their distribution
+BATCH_NS = 50_000  # what timing a batch costs at most, asking the kernel included
+BATCH_BUDGET = 0.01  # of the time that batches take
 SLOW = 4.0  # times the mean: always recorded
 _SLOW_KEPT = 8  # of one batch
 _FIRST_KEPT = 32  # of the first batch, when nothing is known yet
 _ROUNDS = 64
+_COLD = 2.5  # between two samples the program's own work fills the caches: so much dearer, seen
 _NEWEST = 0.2  # weight of the newest batch in the mean
 _INT64 = 1 << 63
 
@@ -40,7 +43,11 @@ class Pace:
         self._look_ns, self._span_ns = look_ns, span_ns
         self.mean_ns = 0.0  # of a sample; 0: not known
         self.every = 1  # so many samples are one span
-        self.batches = 1  # one batch in so many is looked at
+        self.batches = 1  # one of the timed batches in so many is looked into
+        self.untold = 0  # samples since the last one that was recorded: it will stand for these
+        self.batch = 0  # the number of the one under way
+        self.timed = 1  # one batch in so many is timed at all
+        self.untimed = 0  # batches since the last one that was
 
     def update(self, lasted_ns: int, samples: int, spans_each: int) -> None:
         """A batch of so many samples took this long; one sample may be several spans."""
@@ -54,6 +61,18 @@ class Pace:
         self.every = -int(-dearest_ns // mean_ns)
         self.batches = max(1, -int(-self._look_ns / BUDGET // mean_ns))
 
+    def next_is_timed(self) -> bool:
+        """Whether the batch that begins is timed; it stands for `timed` of them."""
+        self.untimed += 1
+        if self.untimed < self.timed:
+            return False
+        self.untimed = 0
+        return True
+
+    def batch_took(self, lasted_ns: int) -> None:
+        """Timing a batch costs the same whatever it takes: of short ones, few are timed."""
+        self.timed = max(1, -int(-BATCH_NS / BATCH_BUDGET // max(lasted_ns, 1)))
+
 
 class SampleTimer:
     """Times the samples of one fetcher. `weight`: how many samples the one under way stands for;
@@ -64,13 +83,13 @@ class SampleTimer:
         self._name = recorder.intern(names.SAMPLE)
         self.weight = 0.0
         self._token = -1
-        self._countdown = 0
-        self._batch = 0
 
     def indices(self, indices: Sequence[Any]) -> Sequence[Any]:
         """The indices of the next batch: those that tell, or the same where it is not its turn."""
-        self._batch += 1
-        if self._batch % self.pace.batches:
+        pace = self.pace
+        pace.batch += 1
+        if pace.batch % pace.batches:
+            pace.untold += len(indices)
             return indices
         timed = TimedIndices(indices)
         timed.timer = self
@@ -78,9 +97,10 @@ class SampleTimer:
 
     def one(self, index: Any) -> None:
         """The next item is fetched by itself; `end` is called when it is there."""
-        if self.pace.every == 1 or not self._batch % self.pace.every:
-            self._begin(_number(index), float(self.pace.every))
-        self._batch += 1
+        self.pace.untold += 1
+        if self.pace.untold >= self.pace.every:
+            self._begin(_number(index), float(self.pace.untold))
+            self.pace.untold = 0
 
     def reset(self) -> None:
         """A batch begins. What the last one left open, an error did, and it is closed by now."""
@@ -109,6 +129,7 @@ class SampleTimer:
         return self._some(indices)
 
     def _each(self, indices: list[Any]) -> Iterator[Any]:
+        self.pace.untold = 0
         for index in indices:
             self._begin(_number(index))
             yield index
@@ -116,27 +137,28 @@ class SampleTimer:
 
     def _some(self, indices: list[Any]) -> Iterator[Any]:
         """Looks at each, records one of `every` and those that are slow."""
-        every, batches = self.pace.every, float(self.pace.batches)
-        if not self.pace.mean_ns:
+        pace, now_ns = self.pace, self._recorder.now_ns
+        every, untold, slow_left = pace.every * pace.batches, pace.untold, _SLOW_KEPT
+        if not pace.mean_ns:
             every = max(1, len(indices) // _FIRST_KEPT)
-        limit_ns = SLOW * self.pace.mean_ns or float("inf")
-        now_ns, slow_left, countdown = self._recorder.now_ns, _SLOW_KEPT, self._countdown
+        limit_ns = SLOW * pace.mean_ns or float("inf")
         began_ns = now_ns()
         for index in indices:
-            countdown -= 1
-            if countdown < 0:
-                self.weight = every * batches
+            untold += 1
+            if untold >= every:
+                self.weight = float(untold)
             yield index
             lasted_ns = now_ns() - began_ns
             if lasted_ns > limit_ns and slow_left:
                 slow_left -= 1
-                self._tell(began_ns, lasted_ns, index, batches)
-            elif countdown < 0:
-                self._tell(began_ns, lasted_ns, index, every * batches)
-            if countdown < 0:
-                countdown, self.weight = every - 1, 0.0
+                untold -= pace.batches  # the same goes for batches that nobody looks at
+                self._tell(began_ns, lasted_ns, index, float(pace.batches))
+            elif untold >= every:
+                self._tell(began_ns, lasted_ns, index, float(untold))
+                untold = 0
+            self.weight = 0.0
             began_ns = now_ns()
-        self._countdown = countdown
+        pace.untold = untold
 
     def _tell(self, began_ns: int, lasted_ns: int, index: Any, weight: float) -> None:
         try:
@@ -157,11 +179,10 @@ def _number(index: Any) -> int:
 
 
 def looking_costs(recorder: Recorder) -> tuple[float, float]:
-    """What looking at a sample and what a span cost here, in ns."""
+    """What looking at a sample and what a span cost in this process, in ns."""
     before = recorder.position()
     timer = SampleTimer(recorder, Pace(0.0, 0.0))
-    timer.pace.every, timer.pace.mean_ns = _ROUNDS * 2, 1e12
-    timer._countdown = _ROUNDS * 2
+    timer.pace.every, timer.pace.mean_ns = _ROUNDS * 10, 1e12
     name, now_ns = timer._name, recorder.now_ns
     best = [float("inf")] * 3
     for _ in range(3):
@@ -177,4 +198,4 @@ def looking_costs(recorder: Recorder) -> tuple[float, float]:
             for a, earlier, later in zip(best, times, times[1:], strict=False)
         ]
     recorder.discard(before)
-    return best[0], best[1]
+    return best[0] * _COLD, best[1] * _COLD

@@ -19,6 +19,7 @@ from stepscope.record.recorder import Recorder
 __all__ = ["WorkersCollector"]
 
 _TIMER = "_stepscope_timer"  # attribute of a fetcher
+_PACES = 32
 _STATEFUL = "torchdata.stateful_dataloader.stateful_dataloader"
 
 
@@ -38,6 +39,7 @@ class WorkersCollector(HookingCollector):
         self._recorder = recorder
         self._worker: WorkerLoop | None = None  # what this process is, where it is one
         self._costs = _costs(recorder)
+        self._paces: dict[int, Pace] = {}
         self._transforms = Transforms(recorder, self._patches)
         self._receiver = Receiver(recorder)
         self._receiver.listen()
@@ -98,10 +100,18 @@ class WorkersCollector(HookingCollector):
     def _timer(self, dataset: Any, batched: bool) -> BatchTimer:
         # torch asks the same: what is given whole to `__getitems__` is not walked by torch.
         whole = bool(getattr(dataset, "__getitems__", None))
-        timer = BatchTimer(self._recorder, Pace(*self._costs), batched and not whole, batched)
+        timer = BatchTimer(self._recorder, self._pace(dataset), batched and not whole, batched)
         own_copy = self._worker is not None
         timer.spans_each += self._transforms.watch(dataset, timer.samples, own_copy)
         return timer
+
+    def _pace(self, dataset: Any) -> Pace:
+        """What was learnt of a dataset holds for its next iteration too."""
+        pace = self._paces.pop(id(dataset), None) or Pace(*self._costs)
+        self._paces[id(dataset)] = pace
+        if len(self._paces) > _PACES:
+            del self._paces[next(iter(self._paces))]
+        return pace
 
     def _choosing(self, choose: Callable[..., Any]) -> Callable[..., Any]:
         """The indices of the next batch, where there are no workers."""

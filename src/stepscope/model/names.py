@@ -34,7 +34,7 @@ WORKER_START: Final = "worker.start"  # from the start of the process to its fir
 WORKER_IDLE: Final = "worker.idle"  # waits for the number of the next batch
 WORKER_FETCH: Final = "worker.fetch"  # one batch: dataset and collate; arg: its number
 SAMPLE: Final = "input.sample"  # one item of the dataset; arg: its index, -1: not known;
-# value: how many items it stands for (fast ones are thinned out); the same of a transform
+# value: how many it stands for (fast ones are thinned out); the same of transform and collate
 TRANSFORM: Final = "input.transform"  # arg: number of a `transform` mark
 COLLATE: Final = "input.collate"
 SERIALISE: Final = "worker.serialise"  # in the queue's feeder thread; arg: bytes

@@ -20,7 +20,14 @@ from torch.utils.data._utils.worker import _IterableDatasetStopIteration, _Resum
 
 from stepscope.collect.envelope import Envelope, Sender, payload_bytes
 from stepscope.collect.loader import LoaderCollector
-from stepscope.collect.samples import BUDGET, RATE_NS, Pace, SampleTimer
+from stepscope.collect.samples import (
+    BATCH_BUDGET,
+    BATCH_NS,
+    BUDGET,
+    RATE_NS,
+    Pace,
+    SampleTimer,
+)
 from stepscope.collect.thread_use import ThreadUse, UseInBatches
 from stepscope.collect.transforms import transforms_of
 from stepscope.collect.workers import WorkersCollector
@@ -37,7 +44,7 @@ class Slow(Dataset):
         return 6
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        time.sleep(0.002)
+        time.sleep(0.006)
         return torch.tensor(index)
 
 
@@ -50,7 +57,7 @@ class Whole(Slow):
 class Stream(IterableDataset):
     def __iter__(self) -> Iterator[int]:
         for number in range(5):
-            time.sleep(0.002)
+            time.sleep(0.006)
             yield number
 
 
@@ -104,7 +111,7 @@ def test_samples_and_collate_lie_within_the_wait(started: Started, read: Read) -
         within = inside(rows, outer)
         samples = [row for row in within if row.name == names.SAMPLE]
         assert [(row.arg, row.value) for row in samples] == [(item, 1.0) for item in items]
-        assert all(row.duration_ns >= 2 * MS for row in samples)
+        assert all(row.duration_ns >= 6 * MS for row in samples)
         (collate,) = [row for row in within if row.name == names.COLLATE]
         assert collate.time_ns >= samples[-1].time_ns + samples[-1].duration_ns
 
@@ -138,7 +145,7 @@ def test_a_dataset_that_makes_whole_batches_gets_a_plain_list(started: Started, 
 
     assert batches == [[0, 1, 2, 3], [4, 5]]
     rows = read()
-    assert [row.name for row in rows].count(names.COLLATE) == 2
+    assert names.COLLATE in {row.name for row in rows}
     assert names.SAMPLE not in {row.name for row in rows}
 
 
@@ -430,8 +437,22 @@ def test_a_slow_one_among_fast_ones_is_kept(recorder: Recorder, read: Read) -> N
 
     rows = read(names.SAMPLE)
     assert {row.arg: row.value for row in rows}[33] == 1.0
-    assert 100 <= sum(row.value for row in rows) < 100 + pace.every + 9
+    assert sum(row.value for row in rows) + pace.untold == 100
     assert len(rows) <= 100 / pace.every + 9
+
+
+def test_samples_of_batches_that_nobody_looked_at_count_too(recorder: Recorder, read: Read) -> None:
+    pace = Pace(look_ns=500.0, span_ns=1000.0)
+    pace.update(64 * 20_000, samples=64, spans_each=1)
+    timer = SampleTimer(recorder, pace)
+
+    for _ in range(200):
+        for _ in timer.indices(list(range(50))):
+            pass
+
+    rows = read(names.SAMPLE)
+    assert pace.batches == 5
+    assert sum(row.value for row in rows) + pace.untold == 200 * 50
 
 
 def test_indices_that_are_no_numbers_are_not_known(recorder: Recorder, read: Read) -> None:
@@ -441,6 +462,17 @@ def test_indices_that_are_no_numbers_are_not_known(recorder: Recorder, read: Rea
     assert list(timer.indices(odd)) == odd
 
     assert [row.arg for row in read(names.SAMPLE)] == [-1, -1, -1, 4, 3]
+
+
+@pytest.mark.parametrize("batch_ns", [20_000, 300_000, 6 * MS])
+def test_short_batches_are_timed_rarely(batch_ns: int) -> None:
+    pace = Pace(0.0, 0.0)
+    pace.batch_took(batch_ns)
+
+    timed = sum(pace.next_is_timed() for _ in range(pace.timed * 10))
+
+    assert timed == 10
+    assert BATCH_NS / pace.timed <= BATCH_BUDGET * batch_ns
 
 
 def test_use_is_known_only_where_both_ends_are() -> None:
