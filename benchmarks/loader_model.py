@@ -12,6 +12,7 @@ import argparse
 import os
 import statistics
 import sys
+import time
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -62,20 +63,24 @@ def judge(predicted: Mapping[int, float], measured: Mapping[int, float]) -> dict
     }
 
 
-def run(batches: int, rounds: int) -> dict[str, dict[str, Any]]:
+def run(batches: int, rounds: int, seconds: float) -> dict[str, dict[str, Any]]:
     """In rounds: the machine is never quite quiet, and prediction and measurement shall meet the
-    same load."""
+    same load. After `seconds` no further round begins: on a busy machine there are fewer."""
     found = {}
-    for name, pipeline in PIPELINES.items():
+    began, each_s = time.perf_counter(), seconds / len(PIPELINES)
+    for place, (name, pipeline) in enumerate(PIPELINES.items(), 1):
         predicted: dict[int, list[float]] = {workers: [] for workers in WORKERS}
         measured: dict[int, list[float]] = {workers: [] for workers in WORKERS}
         for number in range(rounds):
+            if number and time.perf_counter() - began > place * each_s:
+                break
             costs = {workers: measure(pipeline, workers, batches) for workers in LOOKED_INTO}
             for workers, rate in predict(costs).items():
                 predicted[workers].append(rate)
             for workers in turn(WORKERS, number):
                 measured[workers].append(throughput(pipeline, workers, batches))
         found[name] = judge(_medians(predicted), _medians(measured))
+        found[name]["rounds"] = len(measured[0])
         progress(f"{name}: {_line(found[name])}")
     return found
 
@@ -91,12 +96,13 @@ def _line(found: Mapping[str, Any]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Is the loader as fast as its model says?")
-    parser.add_argument("--batches", type=int, default=60)
+    parser.add_argument("--batches", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=120.0, help="no new round after that")
     arguments = parser.parse_args()
 
     warnings.simplefilter("ignore")  # torch's, about more workers than CPUs: they are the point
-    found = run(arguments.batches, arguments.rounds)
+    found = run(arguments.batches, arguments.rounds, arguments.seconds)
     rows = [
         (
             name,

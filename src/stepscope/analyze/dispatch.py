@@ -32,6 +32,9 @@ def _by_operators(evidence: Evidence) -> Finding | None:
     working_ms = sum(
         op.self_ms for op in ops if op.self_ms * 1e3 >= Signal.TINY_OP_US * max(op.calls, 1e-9)
     )
+    # Profiled steps may be slower than others: then the operators' parts of them count.
+    all_ms = sum(op.self_ms for op in ops)
+    working_ms *= min(1.0, computed_ms / all_ms) if all_ms else 1.0
     overhead_ms = computed_ms - working_ms
     if overhead_ms <= 0 or not step_ms:
         return None

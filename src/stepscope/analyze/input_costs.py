@@ -29,6 +29,7 @@ class BatchCosts(NamedTuple):
     receive_ms: float = 0.0  # by the training thread itself
     receiver_busy: float = 0.0  # of the time, the thread that receives and pins for it
     tail: float = 0.0  # of the dataset's time: what slow samples take more than a usual one
+    slow_ms: float = 0.0  # what a slow sample takes; 0: there are none
 
     @property
     def made_ms(self) -> float:
@@ -55,7 +56,8 @@ def batch_costs(evidence: Evidence) -> BatchCosts | None:
         send_ms=_worked(send),
         receive_ms=_wall(receive),
         receiver_busy=_receiver_busy(evidence),
-        tail=_tail(pipeline),
+        tail=_tail(pipeline, samples),
+        slow_ms=_slow_ms(pipeline),
     )
 
 
@@ -64,7 +66,8 @@ def split_wait(costs: BatchCosts, wait_ms: float, batch_ms: float) -> dict[str, 
 
     What the training thread spends on receiving is its own; the rest divides as the time of those
     who make batches does. Workers that could keep up on average, and do not, are held up by slow
-    samples: batches come in order.
+    samples: batches come in order. Only a sample that takes longer than training takes for a batch
+    can do that.
     """
     received = min(1.0, costs.receive_ms / wait_ms) if wait_ms else 0.0
     if costs.receiver_busy >= Signal.SATURATED:
@@ -73,7 +76,7 @@ def split_wait(costs: BatchCosts, wait_ms: float, batch_ms: float) -> dict[str, 
     rest = 1.0 - received
     samples = costs.samples_ms / made_ms
     skew = samples * costs.tail
-    if costs.workers and costs.tail and wait_ms:
+    if costs.workers and costs.tail and wait_ms and costs.slow_ms >= batch_ms - wait_ms:
         keeps_up = max(0.0, costs.made_ms / costs.workers - (batch_ms - wait_ms))
         steady = min(1.0, keeps_up / (wait_ms * rest)) if rest else 1.0
         skew = (1.0 - steady) + steady * skew
@@ -116,12 +119,21 @@ def _receiver_busy(evidence: Evidence) -> float:
     return sum(stage.utilisation or 0.0 for stage in found if stage is not None)
 
 
-def _tail(pipeline: Pipeline) -> float:
-    """What slow samples take beyond the median, of the fetch time; 0: no tail to speak of."""
-    share, median = pipeline.tail_share or 0.0, pipeline.sample_ms.get("p50", 0.0)
-    if share < Signal.TAIL_SHARE:
+def _tail(pipeline: Pipeline, samples: StageTime) -> float:
+    """What slow samples take beyond the median, of the dataset's time; 0: no tail to speak of.
+
+    Waiting for a CPU makes a sample slow too: that much of the tail is not its own.
+    """
+    waited = (samples.run_queue_ms or 0.0) / samples.wall_ms if samples.wall_ms else 0.0
+    share, median = (pipeline.tail_share or 0.0) - waited, pipeline.sample_ms.get("p50", 0.0)
+    slow = _slow_ms(pipeline)
+    if share < Signal.TAIL_SHARE or slow <= median:
         return 0.0
+    return share * (1.0 - median / slow)
+
+
+def _slow_ms(pipeline: Pipeline) -> float:
     slow = pipeline.sample_ms.get("p99", 0.0)
-    if slow <= 4 * median:  # fewer than one in a hundred are slow
-        slow = pipeline.sample_ms.get("max", 0.0)
-    return share * (1.0 - median / slow) if slow > median else 0.0
+    if slow > 4 * pipeline.sample_ms.get("p50", 0.0):
+        return slow
+    return pipeline.sample_ms.get("max", 0.0)  # fewer than one in a hundred are slow

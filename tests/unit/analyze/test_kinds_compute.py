@@ -147,3 +147,9 @@ def test_causes_within_the_computation_do_not_overlap() -> None:
     within = [f.share for f in everything if f.kind != "compute"]
     assert sum(within) <= 100 / 101 + 1e-9
     assert [f.kind for f in everything][:1] == ["host-overhead"]
+
+
+def test_operators_of_slower_profiled_steps_count_by_their_part() -> None:
+    tiny = op("aten::add", 100.0, calls=20_000.0)  # 5 µs each
+    kinds = found(trained(), Details(ops=(op("aten::mm", 100.0), tiny)))
+    assert kinds["host-overhead"].share == pytest.approx(50 / 101, abs=0.01)

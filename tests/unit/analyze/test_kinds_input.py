@@ -186,3 +186,19 @@ def test_workers_with_too_many_threads_are_oversubscription_and_not_input() -> N
     assert next(iter(kinds)) == "oversubscription"
     assert kinds["oversubscription"].share == pytest.approx(HALF * 8 / 9.8, abs=0.01)
     assert kinds["input-cpu"].share == pytest.approx(HALF * 1.8 / 9.8, abs=0.01)
+
+
+def test_samples_that_waited_for_a_cpu_are_no_tail() -> None:
+    times = {"p50": 2.0, "p95": 12.0, "p99": 180.0, "max": 260.0}
+    details = pipeline(1, dataset(150, 20, queue=70), tail_share=0.4, samples=800, sample_ms=times)
+    assert "input-skew" not in found(trained(1, wait=WAIT), details)
+
+
+def test_slow_samples_too_short_to_hold_up_the_loop_are_no_skew() -> None:
+    times = {"p50": 0.02, "p95": 0.2, "p99": 0.3, "max": 0.4}
+    details = pipeline(
+        2, dataset(0.7, 0.7), stage("serialise", 20), tail_share=0.3, samples=800, sample_ms=times
+    )  # fmt: skip
+    kinds = found(trained(2, wait=WAIT), details)
+    assert next(iter(kinds)) == "input-ipc"
+    assert "input-skew" not in kinds
