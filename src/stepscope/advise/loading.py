@@ -39,20 +39,21 @@ def with_best_workers(figures: LoadingFigures) -> LoadingFigures:
     rates = least, throughput(costs, workers)
     if not all(0 < rate < float("inf") for rate in rates):
         return figures
+    if figures.workers and figures.made_s and 1.0 / figures.made_s >= least:
+        return figures  # sending is what takes time: no worker at all would do as well
     return figures._replace(best_workers=workers, best_batches_per_s=rates)
 
 
 def _costs(figures: LoadingFigures) -> LoaderCosts | None:
     """Of a batch; None: too little was measured."""
-    busy, batch_s = figures.busy_share, figures.batch_s
-    if busy is None or not figures.cpus or not batch_s:
+    busy, waits, batch_s = figures.busy_share, figures.waiting_share, figures.batch_s
+    if busy is None or waits is None or not figures.cpus or not batch_s:
         return None
     makers = figures.workers or 1
-    delay = min(1.0 - busy, (figures.run_delay_cores or 0.0) / makers)
     received_s = (figures.program_cores or 0.0) * batch_s if figures.workers else 0.0
     return LoaderCosts(
         worker_cpu_s=makers * batch_s * busy,
-        worker_blocked_s=makers * batch_s * max(0.0, 1.0 - busy - delay),
+        worker_blocked_s=makers * batch_s * waits,
         main_s=received_s,
         main_cpu_s=received_s,
         cores=figures.cpus,
@@ -63,8 +64,8 @@ def _at_worst(figures: LoadingFigures, costs: LoaderCosts) -> LoaderCosts:
     """The same, with CPUs as short as they were, and with batches as dear to send as can be where
     none were sent."""
     makers = figures.workers or 1
-    wanted_s = makers * figures.batch_s - costs.worker_blocked_s  # a CPU, and got it or not
-    worst = costs._replace(worker_cpu_s=max(costs.worker_cpu_s, wanted_s))
+    delayed_s = makers * figures.batch_s * figures.delay_share
+    worst = costs._replace(worker_cpu_s=costs.worker_cpu_s + delayed_s)
     if not figures.workers:
         return worst._replace(serialise_s=_IPC_BOUND_S / 2, unpickle_s=_IPC_BOUND_S / 2)
     return worst._replace(

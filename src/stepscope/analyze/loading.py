@@ -70,12 +70,10 @@ def _limit(
 
 def _making(figures: LoadingFigures) -> Iterator[Limit]:
     """Those who make batches either compute, want a CPU, or wait for something else."""
-    busy = figures.busy_share
-    if busy is None:
+    busy, delay, waits = figures.busy_share, figures.delay_share, figures.waiting_share
+    if busy is None or waits is None:
         return
     makers = figures.workers or 1
-    delay = min(1.0 - busy, (figures.run_delay_cores or 0.0) / makers)
-    waits = max(0.0, 1.0 - busy - delay)
     who = f"A worker ({makers} of them)" if figures.workers else "This process (num_workers=0)"
     of_batch = f"{who} took {duration(makers * figures.batch_s * 1e9)} for a batch"
     if busy + delay >= 0.5:

@@ -43,6 +43,8 @@ class LoadingFigures(NamedTuple):
     run_delay_cores: float | None = None  # threads, of the workers if there are any, without a CPU
     read_bytes_per_s: float | None = None  # from a disk, by those who make the batches
     blocked_io_share: float | None = None  # of the time, waiting for a disk
+    idle_share: float | None = None  # of the workers' time, waiting for something to do
+    made_s: float | None = None  # for a worker to make a batch, sending it not included
     memory_taken: float | None = None  # share of the machine's memory, the most
     memory_threshold: float = 1.0
     transfer_share: float | None = None  # of the time, moving tensors to another device
@@ -65,6 +67,21 @@ class LoadingFigures(NamedTuple):
         if not self.workers:
             return min(1.0, self.cpu_s / self.wall_s)
         return None if self.children_cores is None else min(1.0, self.children_cores / self.workers)
+
+    @property
+    def waiting_share(self) -> float | None:
+        """How much of its time a maker of batches waits, neither for a CPU nor for work."""
+        busy = self.busy_share
+        if busy is None:
+            return None
+        idle = (self.idle_share or 0.0) if self.workers else 0.0
+        return max(0.0, 1.0 - busy - self.delay_share - idle)
+
+    @property
+    def delay_share(self) -> float:
+        """How much of its time a maker of batches is ready and has no CPU."""
+        delay = (self.run_delay_cores or 0.0) / (self.workers or 1)
+        return max(0.0, min(1.0 - (self.busy_share or 0.0), delay))
 
     @property
     def weight(self) -> float:

@@ -26,6 +26,12 @@ def test_no_more_workers_than_cpus_are_promised_where_others_use_them() -> None:
     assert found.best_batches_per_s[0] < found.best_batches_per_s[1] / 2
 
 
+def test_batches_that_are_dearer_to_send_than_to_make_want_no_more_workers() -> None:
+    workers = BUSY._replace(workers=2, cpu_s=0.1, children_cores=0.6, program_cores=0.1)
+    assert with_best_workers(workers._replace(made_s=0.1)).best_workers is not None
+    assert with_best_workers(workers._replace(made_s=0.001)).best_workers is None
+
+
 def test_without_the_cpus_nothing_is_promised() -> None:
     assert with_best_workers(BUSY._replace(cpus=None)).best_workers is None
     assert with_best_workers(BUSY._replace(wall_s=0.0, batches=0)).best_workers is None

@@ -9,7 +9,7 @@ import pytest
 
 from stepscope import CPUTracker, GPUTracker, IOTracker, MemoryTracker
 from stepscope.session import trackers
-from stepscope.session.trackers import gpu_memory
+from stepscope.session.trackers import Tracking, gpu_memory
 
 MB = 2**20
 
@@ -40,6 +40,19 @@ def test_a_session_sees_what_is_taken_within_it() -> None:
     memory = [one["memory_mb"] for one in stats]
     assert max(memory) - memory[0] > 40
     assert all(0 < one["memory_percent"] < 100 for one in stats)
+
+
+def test_sessions_soon_after_one_another_are_all_sampled() -> None:
+    """The sampler ends some samples after a session; the next one has to start it again."""
+    for gap_s in (0.1, 0.15, 0.2, 0.3):
+        tracking = Tracking(0.02)
+        tracking.start()
+        time.sleep(0.3)
+        tracking.stop()
+        gauges = tracking.gauges
+        assert gauges is not None
+        assert [at_s for at_s in gauges.seconds(gauges.rss) if 0.03 < at_s < 0.28], gap_s
+        time.sleep(gap_s)
 
 
 def test_cpu_is_busy_since_the_last_time_it_was_asked() -> None:
