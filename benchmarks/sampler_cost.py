@@ -32,6 +32,7 @@ DEPTH = 40  # frames, as below a training framework
 LIMIT = 1.01
 BYTES = bytes(range(256)) * 256
 OFF, ON, END = 0, 1, 2
+SETTLE_S = 0.03  # a run starts its threads once, a turn must not pay for that
 
 
 class Turn(NamedTuple):
@@ -67,6 +68,7 @@ class Subject:
     def turn(self, sampled: int, all_ready: Callable[[], object]) -> Turn:
         if sampled:
             self._collector.start(self._recorder)
+        time.sleep(SETTLE_S)
         all_ready()
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         work(DEPTH, self._rounds)
@@ -80,10 +82,14 @@ class Subject:
 
 
 def serve(folder: str, rounds: int, pipe: Connection) -> None:
+    def all_ready() -> None:
+        pipe.send(None)
+        pipe.recv()
+
     subject = Subject(folder, rounds)
     pipe.send(None)
     while (order := pipe.recv()) != END:
-        pipe.send(subject.turn(order, lambda: _wait_for_turn(pipe)))
+        pipe.send(subject.turn(order, all_ready))
     pipe.send(subject.close())
 
 
@@ -157,7 +163,7 @@ def measure(turns: int, rounds: int) -> tuple[dict[str, list[float]], int]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="What does sampling stacks cost?")
     parser.add_argument("--turns", type=int, default=60)
-    parser.add_argument("--rounds", type=int, default=200, help="of work in a turn")
+    parser.add_argument("--rounds", type=int, default=600, help="of work in a turn")
     options = parser.parse_args()
     ratios, taken = measure(options.turns, options.rounds)
     figures = {name: summary(values) for name, values in ratios.items()}
