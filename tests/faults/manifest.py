@@ -145,7 +145,7 @@ CASES: tuple[Case, ...] = (
     _case("gil_monitor", "gil", "Monitor.summarise", "Monitor.run", truth=Truth.WALL),
     _case("gil_replay", "gil", "play", "play.<locals>.<listcomp>", truth=Truth.WALL),
     _case("threads_many", "oversubscription", "<module>", "train", truth=Truth.WALL),
-    _case("threads_workers", "oversubscription", "<module>", "many_threads", "train",
+    _case("threads_actors", "oversubscription", "learn", "start_actors", "play", "<module>",
           truth=Truth.WALL),
     _two("two_input_and_log", input_cpu="Notes.clean", logging_io="write_log"),
     _two("two_validation_and_save", validation="Experiment.validate",

@@ -23,6 +23,6 @@ def train(model, loader):
         optimizer.step()
 
 
-images, labels = data.images(8 * 50)
+images, labels = data.images(8 * 25)
 with planted.training():
     train(ConvNet(), data.batches(8, images, labels))
