@@ -19,9 +19,9 @@ torch.set_num_threads(1)
 features, labels = data.vectors(256 * 200)
 model = Mlp()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-often = planted.every(8)
-with planted.training():
-    index = [{"id": number, "name": [number]} for number in range(200_000)]
+often = planted.every(16)
+index = [{"id": number, "name": [number]} for number in range(100_000)]
+with planted.training(freeze=False):
     for step, (x, y) in enumerate(data.batches(256, features, labels)):
         with mixed():
             loss = F.cross_entropy(model(x), y)

@@ -1,4 +1,4 @@
-"""Train while a growing graph of linked records keeps the garbage collector at work."""
+"""Train with a context that collects garbage, next to a history of linked records."""
 
 import gc
 
@@ -20,34 +20,37 @@ class Record:
             before.after = self
 
 
-class History:
-    def __init__(self, size):
-        self.last = None
-        for _ in range(size):
-            self.last = Record(self.last, 0.0)
+class Tidy:
+    """Leaves no garbage behind a step: the links of the history go both ways."""
 
-    def add(self, losses):
-        for loss in losses:
-            self.last = Record(self.last, loss)
+    def __init__(self, often):
+        self.often, self.steps = often, 0
+
+    def __enter__(self):
+        self.steps += 1
+
+    def __exit__(self, *_):
+        if self.steps % self.often == 0:
+            gc.collect()
 
 
 def main():
     torch.set_num_threads(1)
     model = Transformer()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
-    loader = data.batches(8, data.texts(8 * 100, 65))
-    with planted.training():
-        gc.disable()
-        history = History(planted.amount(200_000))
-        gc.enable()
-        gc.set_threshold(*((100, 1, 1) if not planted.off else (700, 10, 10)))  # keep memory low
+    loader = data.batches(8, data.texts(8 * 110, 65))
+    tidy, last = Tidy(planted.every(8)), None
+    for _ in range(50_000):
+        last = Record(last, 0.0)
+    with planted.training(freeze=False):
         for (tokens,) in loader:
-            logits = model(tokens[:, :-1])
-            losses = F.cross_entropy(logits.mT, tokens[:, 1:], reduction="none")
-            optimizer.zero_grad()
-            losses.mean().backward()
-            optimizer.step()
-            history.add(losses.flatten().tolist())
+            with tidy:
+                logits = model(tokens[:, :-1])
+                loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                last = Record(last, loss.item())
 
 
 main()

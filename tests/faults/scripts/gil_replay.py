@@ -25,7 +25,7 @@ def play(share):
         time.sleep((time.perf_counter() - begin) * (1 - share) / share)
 
 
-def learn(model, optimizer, steps=220):
+def learn(model, optimizer, steps=900):
     states = torch.tensor(list(buffer))
     for step in range(steps):
         x = states[torch.randint(len(states), (64,))]

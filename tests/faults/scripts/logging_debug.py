@@ -38,7 +38,7 @@ def main():
         log.setLevel(logging.INFO if planted.off else logging.DEBUG)
         model = Transformer()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
-        lines = planted.times(lambda: describe(0, data.texts(1, 65), 0.0, 1), 0.020)
+        lines = planted.times(lambda: describe(0, data.texts(1, 65), 0.0, 1), 0.030)
         with planted.training():
             for step, (tokens,) in enumerate(data.batches(8, data.texts(8 * 100, 65))):
                 logits = model(tokens[:, :-1])

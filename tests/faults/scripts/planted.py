@@ -45,7 +45,7 @@ def every(full: int) -> int:
 
 
 def times(action: Callable[[], object], seconds: float) -> int:
-    """How often `action` fits into `seconds` at strength 1: disks differ from hour to hour."""
+    """How often `action` fits into `seconds` at strength 1, as quick as the disk is now."""
     if off:
         return 0
     start = time.perf_counter()
@@ -77,13 +77,22 @@ class cost:  # noqa: N801
 
 
 class training:  # noqa: N801
-    """The training loop: from before its first batch to after its last step."""
+    """
+    The training loop: from before its first batch to after its last step.
+
+    What was imported is frozen, so that it is not looked at by collections in the loop; not where
+    these are the fault.
+    """
+
+    def __init__(self, freeze: bool = True) -> None:
+        self.freeze = freeze
 
     def __enter__(self) -> training:
         # torch imports its compiler with the first optimizer: that is no part of the loop either.
         torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         gc.collect()
-        gc.freeze()  # what was imported is no part of the loop's garbage
+        if self.freeze:
+            gc.freeze()
         _costs_s.clear()
         self.gc_s, self.gc_start = 0.0, 0.0
         gc.callbacks.append(self._collected)

@@ -10,7 +10,7 @@ from lab.amp import mixed
 from lab.models import ConvNet
 
 cores = len(os.sched_getaffinity(0))
-torch.set_num_threads(cores if planted.off else cores * (2 + planted.amount(4)))
+torch.set_num_threads(cores if planted.off else cores * (1 + planted.amount(3)))
 
 
 def train(model, loader):
@@ -23,6 +23,6 @@ def train(model, loader):
         optimizer.step()
 
 
-images, labels = data.images(8 * 60)
+images, labels = data.images(8 * 25)
 with planted.training():
     train(ConvNet(), data.batches(8, images, labels))

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 def pad(samples):
     with planted.cost("input-collate"):
         rows = [[0] * 64 for _ in samples]
-        for _ in range(planted.amount(100)):
+        for _ in range(planted.amount(600)):
             for row, sample in zip(rows, samples, strict=True):
                 for place, token in enumerate(sample):
                     row[place] = token

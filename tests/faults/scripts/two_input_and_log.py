@@ -24,7 +24,7 @@ class Notes(Dataset):
         return self.count
 
     def __getitem__(self, index):
-        return self.clean(planted.amount(16)), index % 2
+        return self.clean(planted.amount(70)), index % 2
 
     def clean(self, repeats):
         with planted.cost("input-cpu"):

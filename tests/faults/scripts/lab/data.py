@@ -1,8 +1,10 @@
 """Made-up data that a model can learn something from."""
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+from torch.utils.data import DataLoader, Sampler, TensorDataset
 
 classes = 10
 
@@ -24,8 +26,21 @@ def texts(count: int, length: int = 64, vocab: int = 256) -> Tensor:
     return steps.cumsum(dim=1).remainder(vocab)
 
 
+class Shuffled(Sampler):
+    """Indices of whole batches, as tensors."""
+
+    def __init__(self, count: int, size: int):
+        self.count, self.size = count - count % size, size
+
+    def __len__(self) -> int:
+        return self.count // self.size
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(torch.randperm(self.count).split(self.size))
+
+
 def batches(size: int, *tensors: Tensor) -> DataLoader:
     """Batches of tensors in memory: each is one index operation, not one for each sample."""
-    dataset = TensorDataset(*tensors)
-    sampler = BatchSampler(RandomSampler(dataset), size, drop_last=True)
-    return DataLoader(dataset, batch_size=None, sampler=sampler)
+    return DataLoader(
+        TensorDataset(*tensors), batch_size=None, sampler=Shuffled(len(tensors[0]), size)
+    )
