@@ -34,7 +34,7 @@ class Plan(NamedTuple):
 
 OPERATOR_PLANS: Final[dict[str, Plan | None]] = {
     "production": None,
-    "basic": Plan(1, 10, 0.003, False),
+    "basic": None,
     "detailed": Plan(3, 10, 0.015, True),
     "comprehensive": Plan(3, 5, 0.05, True),
 }
