@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from stepscope.analyze.operations import OperationUse
-from stepscope.model.details import Details
 from stepscope.model.summary import Summary
 from stepscope.session.analysis import RunFold
 from stepscope.session.inside import Inside
@@ -29,7 +28,6 @@ class Block:
         self._session.look()
         self._session.follow(self._loops)
         self._run.__enter__()
-        self._session.keep_sampling()
         self._cpu = self._cpu_end = self._session.recorder.core.cpu_now()
         self.start_ns = self._session.recorder.now_ns()
 
@@ -58,11 +56,6 @@ class Block:
         return replace(
             use, user_ns=user_ns - before_user_ns, system_ns=system_ns - before_system_ns
         )
-
-    @property
-    def details(self) -> Details:
-        """What stands behind the findings; known with the summary."""
-        return self._loops.details
 
     def summary(self) -> Summary:
         """Of the training loop that ran within it; without findings if there was none."""

@@ -185,12 +185,6 @@ class Inside:
         """Sample everything now."""
         self._collector.look(self.recorder, _PATIENCE_S)
 
-    def keep_sampling(self) -> None:
-        """A run has begun that wants samples while it lasts. Beginning it is not enough: soon after
-        a look at the end of another run there is none, and the sampler may have ended since."""
-        self._idle = 0
-        self._collector.start(self.recorder)
-
     def _goes_on(self) -> bool:
         """Asked by the sampler after each sample: is anything running, or was it just now?"""
         before_ns = time.thread_time_ns()

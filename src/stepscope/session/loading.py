@@ -83,9 +83,7 @@ class _Look:
         steady = self._session.use_then(use.identity, counted.start_ns, counted.end_ns)
         metrics = self._whole.measured(use)
         del iterator
-        loop = block.summary()
-        pipeline = block.details.pipeline  # the stages within the workers
-        return self._made(_Seen(first, counted, use, steady, metrics, loop, pipeline))
+        return self._made(_Seen(first, counted, use, steady, metrics, block.summary()))
 
     def _taken(self, iterator: Iterator[Any]) -> tuple[_Taken, _Taken]:
         """The batches that start the pipeline, and those that count. Workers deliver in bursts of
@@ -158,7 +156,7 @@ class _Look:
             bottlenecks=bottlenecks,
             findings=tuple(limit.finding for limit in limits),
             suggestions=suggest_loading(bottlenecks, figures),
-            pipeline=seen.pipeline,
+            pipeline=_pipeline(seen.loop),
             notes=tuple(self._notes(seen)),
         )
 
@@ -187,8 +185,6 @@ class _Look:
             run_delay_cores=makers.run_delay_cores,
             read_bytes_per_s=makers.read_bytes_per_s,
             blocked_io_share=makers.blocked_io_share,
-            idle_share=seen.pipeline.worker_idle_share if seen.pipeline is not None else None,
-            made_s=_made_s(seen.pipeline),
             memory_taken=None if not total or available is None else 1.0 - available / total,
             memory_threshold=self._config.memory_threshold,
             transfer_share=phases.get(Phase.TRANSFER),
@@ -217,15 +213,6 @@ class _Seen(NamedTuple):
     steady: OperationUse  # of the counted batches
     metrics: PerformanceMetrics
     loop: Summary
-    pipeline: Pipeline | None
-
-
-def _made_s(pipeline: Pipeline | None) -> float | None:
-    """Dataset and collate of a batch."""
-    if pipeline is None:
-        return None
-    made = [one.wall_ms for one in pipeline.stages if one.name in ("dataset", "collate")]
-    return sum(made) / 1e3 if made else None
 
 
 def _length(loader: Any) -> int | None:
@@ -233,3 +220,9 @@ def _length(loader: Any) -> int | None:
         return len(loader)
     except (TypeError, NotImplementedError):
         return None
+
+
+def _pipeline(loop: Summary) -> Pipeline | None:
+    """The one place to take the stages within the workers from, once a summary has its details."""
+    found = getattr(getattr(loop, "details", None), "pipeline", None)
+    return found if isinstance(found, Pipeline) else None

@@ -66,7 +66,6 @@ class Tracking:
         wishes = Wishes(gpu=False, interval_s=self._interval_s)
         self._run = shared_profile(wishes).maker("(trackers)")()
         self._run.__enter__()
-        session.keep_sampling()
         session.look()
 
     def stop(self) -> None:
