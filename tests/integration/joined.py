@@ -97,7 +97,7 @@ def run_joined(folder: Path, command: list[str], **more: str) -> Ran:
 
 def join_environment(folder: Path, **more: str) -> dict[str, str]:
     joining = {
-        "PYTHONPATH": f"{BOOTSTRAP}:{SOURCE}",
+        "PYTHONPATH": str(BOOTSTRAP),
         "STEPSCOPE_RUN": str(folder),
         "STEPSCOPE_PACKAGE": str(SOURCE),
         "STEPSCOPE_DEBUG": "1",

@@ -43,7 +43,7 @@ class Pace:
         self._look_ns, self._span_ns = look_ns, span_ns
         self.mean_ns = 0.0  # of a sample; 0: not known
         self.every = 1  # so many samples are one span
-        self.batches = 1  # one of the timed batches in so many is looked into
+        self.batches = 1  # one batch in so many is looked into
         self.untold = 0  # samples since the last one that was recorded: it will stand for these
         self.batch = 0  # the number of the one under way
         self.timed = 1  # one batch in so many is timed at all
@@ -60,6 +60,11 @@ class Pace:
         dearest_ns = max(RATE_NS, spans_each * self._span_ns / BUDGET)
         self.every = -int(-dearest_ns // mean_ns)
         self.batches = max(1, -int(-self._look_ns / BUDGET // mean_ns))
+
+    @property
+    def looked_into(self) -> int:
+        """One of the timed batches in so many is looked into."""
+        return max(1, -(-self.batches // self.timed))
 
     def next_is_timed(self) -> bool:
         """Whether the batch that begins is timed; it stands for `timed` of them."""
@@ -88,7 +93,7 @@ class SampleTimer:
         """The indices of the next batch: those that tell, or the same where it is not its turn."""
         pace = self.pace
         pace.batch += 1
-        if pace.batch % pace.batches:
+        if pace.batch % pace.looked_into:
             pace.untold += len(indices)
             return indices
         timed = TimedIndices(indices)
@@ -138,7 +143,8 @@ class SampleTimer:
     def _some(self, indices: list[Any]) -> Iterator[Any]:
         """Looks at each, records one of `every` and those that are slow."""
         pace, now_ns = self.pace, self._recorder.now_ns
-        every, untold, slow_left = pace.every * pace.batches, pace.untold, _SLOW_KEPT
+        alike = pace.timed * pace.looked_into  # batches that this one stands for
+        every, untold, slow_left = pace.every, pace.untold, _SLOW_KEPT
         if not pace.mean_ns:
             every = max(1, len(indices) // _FIRST_KEPT)
         limit_ns = SLOW * pace.mean_ns or float("inf")
@@ -151,8 +157,8 @@ class SampleTimer:
             lasted_ns = now_ns() - began_ns
             if lasted_ns > limit_ns and slow_left:
                 slow_left -= 1
-                untold -= pace.batches  # the same goes for batches that nobody looks at
-                self._tell(began_ns, lasted_ns, index, float(pace.batches))
+                untold -= alike
+                self._tell(began_ns, lasted_ns, index, float(alike))
             elif untold >= every:
                 self._tell(began_ns, lasted_ns, index, float(untold))
                 untold = 0

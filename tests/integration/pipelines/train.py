@@ -79,10 +79,10 @@ class Fast(Dataset):
     """Samples of microseconds, but for one that takes 20 ms."""
 
     def __init__(self) -> None:
-        self.all = torch.zeros(2000, 8)
+        self.all = torch.zeros(10_000, 8)
 
     def __len__(self) -> int:
-        return 2000
+        return 10_000
 
     def __getitem__(self, index: int) -> torch.Tensor:
         if index == SLOW_ITEM:
