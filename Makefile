@@ -21,13 +21,14 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard setup.py native/*.c native/*
 	@echo "installing into .venv (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) setuptools
-	@$(PIP) --no-build-isolation --editable '.[torch,gpu,dev,frameworks,bench]'
+	@$(PIP) --no-build-isolation --editable '.[torch,gpu,html,dev,frameworks,bench]'
 	@touch $@
 
 demo: install
 	@echo 'stepscope run examples/slow_input.py'
 	@$(BIN)/stepscope run examples/slow_input.py
 	@echo "the run is in $$(ls -td runs/*/ | head -1) · show it again: $(BIN)/stepscope report"
+	@echo "the page is $$($(BIN)/stepscope report --html)"
 
 test: install
 	$(BIN)/python -m pytest

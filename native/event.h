@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 enum { EVENT_SPAN = 1, EVENT_SAMPLE = 2, EVENT_ALLOCATION = 3, EVENT_MARK = 4 };
-enum { FLAG_FAILED = 1, FLAG_OPEN = 2 };
+enum { FLAG_FAILED = 1, FLAG_OPEN = 2, FLAG_NATIVE = 4 };
 
 typedef struct {
     int64_t time_ns;

@@ -222,6 +222,30 @@ uint32_t logs_outermost_open(void) {
     return first_log && copy_open(first_log, copy) ? copy[0].name : 0;
 }
 
+static uint32_t innermost_of(ThreadLog *log) {
+    for (int tries = 0; tries < 3; tries++) { /* it changes within a microsecond */
+        uint64_t before = atomic_load_explicit(&log->open_version, memory_order_acquire);
+        int depth = log->depth;
+        uint32_t name = depth > 0 && depth <= OPEN_SPANS ? log->open[depth - 1].name : 0;
+        atomic_thread_fence(memory_order_acquire);
+        uint64_t after = atomic_load_explicit(&log->open_version, memory_order_relaxed);
+        if (before == after && !(before & 1)) return name;
+    }
+    return 0;
+}
+
+uint32_t logs_innermost_open(uint32_t track) {
+    uint32_t name = 0;
+    pthread_mutex_lock(&logs_lock);
+    for (ThreadLog *log = first_log; log; log = log->next)
+        if (log->track == track && !atomic_load(&log->owner_gone)) {
+            name = innermost_of(log);
+            break;
+        }
+    pthread_mutex_unlock(&logs_lock);
+    return name;
+}
+
 uint64_t logs_pending(void) {
     uint64_t pending = 0;
     for (ThreadLog *log = first_log; log; log = log->next)

@@ -67,6 +67,10 @@ LogTotals logs_totals(void);
 uint64_t logs_pending(void); /* events that wait to be taken */
 uint32_t logs_outermost_open(void); /* name of the outermost open span of the first thread, or 0 */
 
+/* Name of the innermost open span of a thread; 0: none, or it would not stand still. Takes logs_lock:
+ * the thread itself never waits for it. */
+uint32_t logs_innermost_open(uint32_t track);
+
 /* The writer sets this to be woken when a batch is full. Must be async-safe for any thread. */
 extern void (*_Atomic batch_is_full)(void);
 

@@ -146,16 +146,27 @@ static PyObject *complete_function(PyObject *module, PyObject *args) {
                         .name = name, .track = track, .type = EVENT_SPAN});
 }
 
-PyDoc_STRVAR(sample_doc, "sample(name, value, arg=0, track=0)\n--\n\n"
+PyDoc_STRVAR(sample_doc, "sample(name, value, arg=0, track=0, text=0, flags=0)\n--\n\n"
                          "Record a measurement; track 0: this thread.");
 static PyObject *sample_function(PyObject *module, PyObject *args) {
     (void)module;
-    unsigned int name, track = 0;
+    unsigned int name, track = 0, text = 0;
+    unsigned char flags = 0;
     double value;
     long long arg = 0;
-    if (!PyArg_ParseTuple(args, "Id|LI:sample", &name, &value, &arg, &track)) return NULL;
-    return push((Event){.time_ns = now_ns(), .arg = arg, .value = value, .name = name,
-                        .track = track, .type = EVENT_SAMPLE});
+    if (!PyArg_ParseTuple(args, "Id|LIIb:sample", &name, &value, &arg, &track, &text, &flags))
+        return NULL;
+    return push((Event){.time_ns = now_ns(), .arg = arg, .value = value, .name = name, .text = text,
+                        .track = track, .type = EVENT_SAMPLE, .flags = flags});
+}
+
+PyDoc_STRVAR(innermost_doc, "innermost_open(track)\n--\n\n"
+                            "Name of the innermost open span of a thread; 0: none.");
+static PyObject *innermost_open_function(PyObject *module, PyObject *track) {
+    (void)module;
+    unsigned long number = PyLong_AsUnsignedLong(track);
+    if (PyErr_Occurred()) return NULL;
+    return PyLong_FromUnsignedLong(logs_innermost_open((uint32_t)number));
 }
 
 PyDoc_STRVAR(mark_doc, "mark(name, arg=0, text=0)\n--\n\nRecord that something happened.");
@@ -460,6 +471,7 @@ static PyMethodDef functions[] = {
     {"span", FAST(span_function), span_doc},
     {"complete", complete_function, METH_VARARGS, complete_doc},
     {"sample", sample_function, METH_VARARGS, sample_doc},
+    {"innermost_open", innermost_open_function, METH_O, innermost_doc},
     {"mark", mark_function, METH_VARARGS, mark_doc},
     {"set_step", set_step_function, METH_O, set_step_doc},
     {"drain", drain_function, METH_NOARGS, drain_doc},

@@ -74,6 +74,12 @@ uint32_t nodes_code(Nodes *nodes, uintptr_t address, int64_t look_ns, bool *full
     return *slot = ++nodes->code_count; /* published with the first node that uses it */
 }
 
+bool nodes_keeps(const Nodes *nodes, uint32_t place, uintptr_t address) {
+    const Code *code = &nodes->codes[nodes->nodes[place - 1].code];
+    return code->address == address &&
+           atomic_load_explicit(&code->state, memory_order_acquire) == CODE_HELD;
+}
+
 bool nodes_hold(Nodes *nodes, const Node *node) {
     Code *code = &nodes->codes[node->code];
     uint32_t state = atomic_load_explicit(&code->state, memory_order_relaxed);

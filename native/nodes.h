@@ -51,6 +51,8 @@ void nodes_free(Nodes *nodes); /* the code objects too: needs the GIL */
 uint32_t nodes_code(Nodes *nodes, uintptr_t address, int64_t look_ns, bool *full);
 /* The node's place from 1; 0: no room. */
 uint32_t nodes_add(Nodes *nodes, Node node);
+/* Whether we keep the code at this address, as that of the node at this place. */
+bool nodes_keeps(const Nodes *nodes, uint32_t place, uintptr_t address);
 /* Takes a reference to the node's code if it is known to be alive. Needs the GIL. */
 bool nodes_hold(Nodes *nodes, const Node *node);
 

@@ -8,6 +8,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "opcodes.h"
+
 #if PY_VERSION_HEX >= 0x030D0000
 #define CODE_OF(frame) ((uintptr_t)(frame)->f_executable)
 #define INSTRUCTION_OF(frame) ((uintptr_t)(frame)->instr_ptr)
@@ -43,6 +45,17 @@ uint32_t peek_code(uintptr_t code) {
     bool is_code = head.ob_base.ob_type == &PyCode_Type && head.ob_base.ob_refcnt > 0 &&
                    head.ob_base.ob_refcnt <= (Py_ssize_t)UINT32_MAX; /* freed: often a pointer */
     return is_code && head.ob_size > 0 && head.ob_size < MAX_UNITS ? (uint32_t)head.ob_size : 0;
+}
+
+/* New code may have been freed since: then this is a guess about a stack that nobody will name. */
+bool peek_runs_c(Site site, bool held) {
+    uintptr_t unit = site.code + offsetof(PyCodeObject, co_code_adaptive) + (uintptr_t)site.instruction;
+    uint8_t opcode; /* the first byte of a unit */
+    if (held)
+        opcode = __atomic_load_n((const uint8_t *)unit, __ATOMIC_RELAXED);
+    else if (!read_bytes(unit, &opcode, sizeof opcode))
+        return false;
+    return opcode_runs_c(opcode);
 }
 
 /* ---- a thread: its state, the frame it is in, and the chunk that holds most of its frames ---- */

@@ -55,5 +55,8 @@ uintptr_t peek_first(PyInterpreterState *interpreter);
 bool peek_thread(Peek *peek, PeekThread *thread, PyInterpreterState *interpreter, bool walk);
 /* How many code units the object at this address has; 0: it is no code object. */
 uint32_t peek_code(uintptr_t code);
+/* Whether its thread ran, or waited in, C that was called there (opcodes.h); for the innermost, with
+ * an instruction that lies in its code. `held`: we keep that code, so it can be read as it is. */
+bool peek_runs_c(Site site, bool held);
 
 #endif

@@ -57,9 +57,11 @@ static void record(Sampler *sampler, Seen *seen, int64_t until_ns) {
         .arg = sampler->nodes.base + seen->place,
         .value = (double)(until_ns - seen->seen_ns),
         .name = sampler->plan.name,
+        .text = seen->span,
         .step = atomic_load_explicit(&current_step, memory_order_relaxed),
         .track = seen->track,
         .type = EVENT_SAMPLE,
+        .flags = seen->runs_c ? FLAG_NATIVE : 0,
     };
     seen->seen_ns = until_ns;
     ThreadLog *log = log_current();
@@ -123,6 +125,9 @@ static bool take(Sampler *sampler, Seen *seen, int64_t now, int64_t cpu_ns, bool
     if (!seen->place) return !torn;
     seen->looked_ns = now;
     seen->cpu_ns = cpu_ns;
+    Site inner = peek->sites[0];
+    seen->runs_c = peek_runs_c(inner, nodes_keeps(&sampler->nodes, seen->place, inner.code));
+    seen->span = logs_innermost_open(seen->track);
     record(sampler, seen, now);
     return true;
 }

@@ -21,7 +21,9 @@ typedef struct {
     int64_t cpu_ns;    /* of it, just before the last look */
     uint64_t round;    /* the last one that met it */
     uint32_t track, place; /* its stack; 0: not known */
-    bool left_out;     /* not among those that are wanted */
+    uint32_t span;     /* name of the innermost one that is open there; 0: none */
+    bool runs_c;
+    bool left_out; /* not among those that are wanted */
 } Seen;
 
 typedef struct {

@@ -18,8 +18,13 @@ if TYPE_CHECKING:
         StepscopeError,
         UsageError,
     )
+    from stepscope.model.bottlenecks import BottleneckProfile, ProfilingSession
     from stepscope.model.finding import Finding, Recommendation
-    from stepscope.model.kinds import BottleneckType
+    from stepscope.model.loading import (
+        DataLoadingBottleneck,
+        DataLoadingProfile,
+        PreprocessingProfile,
+    )
     from stepscope.model.metrics import (
         ComputeMetrics,
         MemoryMetrics,
@@ -28,27 +33,46 @@ if TYPE_CHECKING:
         TimingMetrics,
     )
     from stepscope.model.trace import Trace
+    from stepscope.model.types import BottleneckType
     from stepscope.profilers.blocks import CPUMemoryProfiler, GPUProfiler
+    from stepscope.profilers.bottleneck import BottleneckProfiler
+    from stepscope.profilers.bottleneck_config import BottleneckProfilerConfig
     from stepscope.profilers.config import ProfilingConfig
     from stepscope.profilers.contexts import profile_context, profile_function
+    from stepscope.profilers.loading import DataLoadingProfiler
     from stepscope.profilers.performance import PerformanceProfiler
+    from stepscope.profilers.preprocessing import PreprocessingProfiler
+    from stepscope.profilers.trackers import CPUTracker, GPUTracker, IOTracker, MemoryTracker
     from stepscope.session.last import last_run
     from stepscope.store.trace import open_trace
 
 __all__ = [
+    "BottleneckProfile",
+    "BottleneckProfiler",
+    "BottleneckProfilerConfig",
     "BottleneckType",
     "CPUMemoryProfiler",
+    "CPUTracker",
     "ComputeMetrics",
+    "DataLoadingBottleneck",
+    "DataLoadingProfile",
+    "DataLoadingProfiler",
     "Finding",
     "FormatError",
     "GPUProfiler",
+    "GPUTracker",
+    "IOTracker",
     "MemoryMetrics",
+    "MemoryTracker",
     "MissingExtraError",
     "NoResultsError",
     "PerformanceMetrics",
     "PerformanceProfiler",
+    "PreprocessingProfile",
+    "PreprocessingProfiler",
     "ProfilingConfig",
     "ProfilingLevel",
+    "ProfilingSession",
     "Recommendation",
     "RunNotFoundError",
     "StepscopeError",
@@ -66,19 +90,32 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "BottleneckType": "stepscope.model.kinds:BottleneckType",
+    "BottleneckProfile": "stepscope.model.bottlenecks:BottleneckProfile",
+    "BottleneckProfiler": "stepscope.profilers.bottleneck:BottleneckProfiler",
+    "BottleneckProfilerConfig": "stepscope.profilers.bottleneck_config:BottleneckProfilerConfig",
+    "BottleneckType": "stepscope.model.types:BottleneckType",
     "CPUMemoryProfiler": "stepscope.profilers.blocks:CPUMemoryProfiler",
+    "CPUTracker": "stepscope.profilers.trackers:CPUTracker",
     "ComputeMetrics": "stepscope.model.metrics:ComputeMetrics",
+    "DataLoadingBottleneck": "stepscope.model.loading:DataLoadingBottleneck",
+    "DataLoadingProfile": "stepscope.model.loading:DataLoadingProfile",
+    "DataLoadingProfiler": "stepscope.profilers.loading:DataLoadingProfiler",
     "Finding": "stepscope.model.finding:Finding",
     "FormatError": "stepscope.errors:FormatError",
     "GPUProfiler": "stepscope.profilers.blocks:GPUProfiler",
+    "GPUTracker": "stepscope.profilers.trackers:GPUTracker",
+    "IOTracker": "stepscope.profilers.trackers:IOTracker",
     "MemoryMetrics": "stepscope.model.metrics:MemoryMetrics",
+    "MemoryTracker": "stepscope.profilers.trackers:MemoryTracker",
     "MissingExtraError": "stepscope.errors:MissingExtraError",
     "NoResultsError": "stepscope.errors:NoResultsError",
     "PerformanceMetrics": "stepscope.model.metrics:PerformanceMetrics",
     "PerformanceProfiler": "stepscope.profilers.performance:PerformanceProfiler",
+    "PreprocessingProfile": "stepscope.model.loading:PreprocessingProfile",
+    "PreprocessingProfiler": "stepscope.profilers.preprocessing:PreprocessingProfiler",
     "ProfilingConfig": "stepscope.profilers.config:ProfilingConfig",
     "ProfilingLevel": "stepscope.config:Level",
+    "ProfilingSession": "stepscope.model.bottlenecks:ProfilingSession",
     "Recommendation": "stepscope.model.finding:Recommendation",
     "RunNotFoundError": "stepscope.errors:RunNotFoundError",
     "StepscopeError": "stepscope.errors:StepscopeError",

@@ -10,8 +10,12 @@ from typing import Final, NamedTuple
 
 __all__ = [
     "ALERT_THRESHOLD",
+    "BATCH_SIZES",
+    "BOTTLENECK_THRESHOLD",
+    "CACHE_SIZE",
     "CPU_THRESHOLD_PERCENT",
     "DEFAULTS",
+    "ENV_LEVEL",
     "ENV_PACKAGE",
     "ENV_RUN",
     "ENV_STATUS",
@@ -21,7 +25,10 @@ __all__ = [
     "MEMORY_INTERVAL_S",
     "MEMORY_THRESHOLD_PERCENT",
     "MONITORING_INTERVAL_S",
+    "REPORTS_FOLDER",
     "RUNS_FOLDER",
+    "SAMPLING_INTERVAL_S",
+    "WORKER_COUNTS",
     "Level",
     "Settings",
 ]
@@ -30,6 +37,7 @@ __all__ = [
 ENV_RUN: Final = "STEPSCOPE_RUN"  # absolute path of the run folder; absent: do not record
 ENV_STATUS: Final = "STEPSCOPE_STATUS"  # folder for status pages
 ENV_PACKAGE: Final = "STEPSCOPE_PACKAGE"  # folder to import stepscope from
+ENV_LEVEL: Final = "STEPSCOPE_LEVEL"  # how much to record
 
 RUNS_FOLDER: Final = "runs"
 
@@ -51,6 +59,14 @@ _SYSTEM_INTERVAL_S: Final = {
 }
 
 
+_STACK_INTERVAL_S: Final = {
+    Level.PRODUCTION: 0.05,
+    Level.BASIC: 0.01,
+    Level.DETAILED: 0.005,
+    Level.COMPREHENSIVE: 0.002,
+}
+
+
 class Settings(NamedTuple):
     """What a run is recorded with."""
 
@@ -61,6 +77,16 @@ class Settings(NamedTuple):
     def system_interval_s(self) -> float:
         """Time between two samples of the host and of the processes."""
         return _SYSTEM_INTERVAL_S[self.level]
+
+    @property
+    def stack_interval_s(self) -> float:
+        """Time between two looks at the stacks of the program's threads, a mean."""
+        return _STACK_INTERVAL_S[self.level]
+
+    @classmethod
+    def of_environment(cls, level: str | None) -> Settings:
+        """What the launcher told the program (ENV_LEVEL); the defaults where that is no level."""
+        return cls(Level(level)) if level in set(Level) else cls()
 
 
 DEFAULTS: Final = Settings()
@@ -74,3 +100,11 @@ ALERT_THRESHOLD: Final = 0.8  # severity
 CPU_THRESHOLD_PERCENT: Final = 80.0
 MEMORY_THRESHOLD_PERCENT: Final = 80.0
 GPU_THRESHOLD_PERCENT: Final = 90.0
+
+# BottleneckProfiler and its like. The thresholds of memory and GPU are the same as above.
+REPORTS_FOLDER: Final = "bottleneck_reports"
+SAMPLING_INTERVAL_S: Final = 0.1  # of the live monitoring
+BOTTLENECK_THRESHOLD: Final = 0.05  # share of a session from which on an operation is named
+BATCH_SIZES: Final = (1, 4, 8, 16, 32, 64)
+WORKER_COUNTS: Final = (0, 1, 2, 4)
+CACHE_SIZE: Final = 100  # results of preprocessing that are kept

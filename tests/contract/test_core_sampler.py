@@ -135,6 +135,76 @@ def test_a_thread_that_waits_has_all_its_time_where_it_waits(core: Any) -> None:
     assert sum(row["value"] for row in rows[1:]) == pytest.approx(lasted_ns, abs=3 * MS)
 
 
+def test_a_sample_names_the_innermost_open_span_of_its_own_thread(core: Any) -> None:
+    outer, inner, other = (core.intern(name) for name in ("outer", "inner", "other"))
+
+    def in_span() -> None:
+        with core.span(other):
+            time.sleep(0.3)
+
+    core.set_step(7)
+    with sampling(core):
+        thread, track = in_thread(in_span)
+        spin(0.05)
+        token = core.begin(outer)
+        spin(0.05)
+        with core.span(inner):
+            spin(0.05)
+            time.sleep(0.05)
+        core.end(token)
+        thread.join()
+    rows = samples(core)
+    mine = [row for row in rows if row["track"] == threading.get_native_id()]
+    spans = [name for name, _ in itertools.groupby(row["text"] for row in mine)]
+    assert spans == ["", "outer", "inner", ""] or spans == ["", "outer", "inner", "outer", ""]
+    inside_ns = sum(row["value"] for row in mine if row["text"] == "inner")
+    assert 80 * MS < inside_ns < 130 * MS
+    assert {row["text"] for row in rows if row["track"] == track} - {""} == {"other"}
+    assert {row["step"] for row in rows} == {7}
+
+
+def test_the_innermost_open_span_of_a_thread_can_be_asked_for(core: Any) -> None:
+    track = threading.get_native_id()
+    assert core.innermost_open(track) == 0
+    with core.span(core.intern("outer")), core.span(core.intern("inner")):
+        assert core.innermost_open(track) == core.intern("inner")
+    assert core.innermost_open(track) == core.innermost_open(1) == 0
+
+
+def test_samples_in_c_are_told_from_those_in_python(core: Any) -> None:
+    def add_up(seconds: float) -> int:
+        end, found = time.monotonic() + seconds, 0
+        while time.monotonic() < end:
+            for number in range(2000):
+                found = found + number
+        return found
+
+    def waits_in_c() -> None:
+        time.sleep(0.1)
+
+    def operator_in_c(seconds: float) -> None:
+        end, text = time.monotonic() + seconds, b"x" * 30_000_000
+        while time.monotonic() < end:
+            text + text
+
+    with sampling(core) as sampler:
+        add_up(0.3)
+        waits_in_c()
+        operator_in_c(0.2)
+    known = Known()
+    known.learn(sampler)
+    share: dict[str, float] = {}
+    rows = [row for row in samples(core) if row["track"] == threading.get_native_id()]
+    for name in ("add_up", "waits_in_c", "operator_in_c"):
+        own = [row for row in rows if known.chain(row["arg"])[0][1] == name]
+        in_c = sum(row["value"] for row in own if row["flags"] & 4)
+        share[name] = in_c / sum(row["value"] for row in own)
+    assert share["add_up"] < 0.2, share
+    assert share["waits_in_c"] > 0.9, share
+    if type(sampler).__module__ != "stepscope.record.twin_sampler":  # holds the GIL all along
+        assert share["operator_in_c"] > 0.8, share
+
+
 def test_intervals_are_irregular(core: Any) -> None:
     with sampling(core, interval_ns=10 * MS):  # the twin's wait for the GIL adds up to 5 ms
         spin(0.8)

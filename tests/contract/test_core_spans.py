@@ -242,3 +242,25 @@ def test_wrong_arguments_are_a_type_error(core: Any) -> None:
     for call in (core.begin, core.end, core.span, core.sample, core.intern):
         with pytest.raises(TypeError):
             call()
+
+
+def test_a_collection_while_names_are_read_out_does_not_stop_a_thread_that_is_new(
+    core: Any,
+) -> None:
+    """Its callback records, in the middle of what the core does: here by a thread without a log."""
+    core.mark(core.intern("pending"))
+    for number in range(2000):
+        core.intern(f"name {number} of {core.now_ns()}")
+    drained: list[bytes] = []
+    thread = threading.Thread(target=lambda: drained.append(core.drain()), daemon=True)
+    callback, before = core.gc_callback(core.intern("gc")), gc.get_threshold()
+    gc.callbacks.append(callback)
+    gc.set_threshold(500)  # some within the 2,000 names, few beside them
+    try:
+        thread.start()
+        thread.join(20)
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(callback)
+    assert not thread.is_alive()
+    assert drained

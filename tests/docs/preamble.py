@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-__all__ = ["preamble"]
+__all__ = ["preamble", "training"]
 
 _kept: list[bytearray] = []
 
@@ -33,6 +33,44 @@ def _fail() -> None:
 def _slow(value: Any, seconds: float) -> Any:
     time.sleep(seconds)
     return value
+
+
+def _burn(value: Any, seconds: float) -> Any:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+    return value
+
+
+class _Images:
+    """A dataset whose samples take some CPU time."""
+
+    def __len__(self) -> int:
+        return 96
+
+    def __getitem__(self, at: int) -> Any:
+        import torch
+
+        return _burn((torch.full((8,), float(at)), torch.zeros(1)), 0.001)
+
+
+def training() -> dict[str, Any]:
+    """A small model, and what it needs."""
+    import torch
+    from torch import nn
+
+    model = nn.Linear(8, 1)
+    return {
+        "dataset": _Images(),
+        "loader": torch.utils.data.DataLoader(_Images(), batch_size=8),
+        "augment": lambda data: _slow(data, 0.005),
+        "model": model,
+        "criterion": nn.MSELoss(),
+        "optimizer": torch.optim.SGD(model.parameters(), lr=0.01),
+        "tokenise": lambda: _burn([1], 0.05),
+        "image": torch.zeros(3, 64, 64),
+        "resize": lambda image: _slow(image * 2, 0.005),
+    }
 
 
 def preamble() -> dict[str, Any]:

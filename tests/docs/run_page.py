@@ -26,6 +26,8 @@ def run_page(page: Path, names: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from tests.docs.preamble import preamble
+    from tests.docs.preamble import preamble, training
 
-    run_page(Path(sys.argv[1]), preamble())
+    page = Path(sys.argv[1])
+    needs_training = page.stem == "bottlenecks"
+    run_page(page, preamble() | (training() if needs_training else {}))

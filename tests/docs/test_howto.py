@@ -13,16 +13,14 @@ import pytest
 from tests.docs.run_page import python_blocks
 
 ROOT = Path(__file__).parents[2]
-IN_CODE = ROOT / "docs" / "howto" / "in-code.md"
+HOWTO = ROOT / "docs" / "howto"
 
 
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """What the page printed, and the folder that it ran in."""
-    folder = tmp_path_factory.mktemp("in-code")
+def run(page: str, folder: Path) -> str:
+    """What a page printed."""
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.docs.run_page", str(IN_CODE)],
+        [sys.executable, "-W", "error", "-m", "tests.docs.run_page", str(HOWTO / page)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -31,7 +29,50 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
         env=os.environ | {"PYTHONPATH": paths},
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout, folder
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What the page printed, and the folder that it ran in."""
+    folder = tmp_path_factory.mktemp("in-code")
+    return run("in-code.md", folder), folder
+
+
+@pytest.fixture(scope="module")
+def bottlenecks(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    folder = tmp_path_factory.mktemp("bottlenecks")
+    return run("bottlenecks.md", folder), folder
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r"augment: severity \d\.\d\d, \d+% of the session",
+        r"input-(?:cpu|io): severity \d\.\d\d, \d+% of the session",
+        r"tokenising",
+        r"Best: batch_size=\d+, num_workers=\d",
+        r"cpu_bound_preprocessing",
+        r"\d+\.\d+ ms a call",
+        r"A known input costs \d+% of a call",
+        r"\d+ MB",
+        r"nan|\d+\.\d MB on the GPU",
+    ],
+)
+def test_the_page_of_bottlenecks_prints(bottlenecks: tuple[str, Path], line: str) -> None:
+    printed, _ = bottlenecks
+    assert re.search(rf"^(?:{line})$", printed, re.MULTILINE), printed
+
+
+def test_the_reports_are_where_the_page_says(bottlenecks: tuple[str, Path]) -> None:
+    _, folder = bottlenecks
+    found = sorted(path.name for path in (folder / "bottleneck_reports").iterdir())
+    assert [name.rpartition("_")[2] for name in found if name.startswith("training_")] == [
+        "report.json",
+        "report.md",
+        "visualizations.png",
+    ]
+    assert any(name.startswith("data_loading_") for name in found)
 
 
 def test_the_first_example_gives_a_summary_and_the_time(ran: tuple[str, Path]) -> None:

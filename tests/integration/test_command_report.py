@@ -186,3 +186,38 @@ def test_a_killed_launcher_and_program_leave_a_report(tmp_path: Path) -> None:
     assert "Input-bound" in done.stdout
     assert "40 steps" in done.stdout
     shutil.rmtree(json.loads((tmp_path / "run" / "meta.json").read_text())["status_folder"])
+
+
+def test_a_page_is_made_beside_the_summary_and_its_path_printed(run: Path) -> None:
+    done = call("report", "run", "--html")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "runs/run/report.html\n", "")
+    page = (run / "report.html").read_text()
+    assert "Input-bound" in page
+    assert [path.name for path in run.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_page_is_made_of_a_run_that_was_killed(run: Path) -> None:
+    (run / "summary.json").unlink()
+    done = call("report", run, "--html")
+    assert done.returncode == 0
+    assert "goes on or was killed" in done.stderr
+    assert "Input-bound" in (run / "report.html").read_text()
+
+
+def test_details_that_cannot_be_used_are_told_of_and_left_out(run: Path) -> None:
+    (run / "details.json").write_text('{"schema": 1, "stacks": 5}')
+    done = call("report", run, "--html")
+    assert done.returncode == 0
+    assert "details.stacks should be a list, and is 5" in done.stderr
+    assert (run / "report.html").is_file()
+
+
+def test_without_jinja2_the_extra_is_named(run: Path, tmp_path: Path) -> None:
+    missing = 'raise ModuleNotFoundError("No module named \'jinja2\'", name="jinja2")'
+    (tmp_path / "jinja2.py").write_text(missing)  # the current folder comes first
+    assert "pip install 'stepscope[html]'" in refused("report", run, "--html")
+
+
+def test_a_run_says_how_to_get_its_page(recorded: Path) -> None:
+    said = (recorded.parent / "stderr").read_text()
+    assert f"stepscope report --html {recorded}" in said

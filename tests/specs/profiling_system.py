@@ -1,5 +1,5 @@
-"""The blocks of specification 003 that are due: configuration, metrics, CPU and GPU profilers,
-decorator and context manager, troubleshooting."""
+"""The blocks of specification 003 that are due: configuration, metrics, profilers of CPU, GPU and
+data loading, decorator and context manager, troubleshooting."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from tests.specs.case import Case, Names
 
 __all__ = ["CASES", "NOT_YET_DUE"]
 
-# They need DataLoadingProfiler, AdvancedProfiler, CodeOptimizer, PerformanceMonitor, or another
+# They need AdvancedProfiler, CodeOptimizer, PerformanceMonitor, or another
 # project's mixed precision.
 NOT_YET_DUE = frozenset({
-    "DataLoadingProfiler",
     "4. AdvancedProfiler",
     "5. CodeOptimizer",
     "6. PerformanceMonitor",
@@ -83,6 +82,43 @@ def gpu_figures_are_measured_or_none(names: Names, printed: str) -> None:
     start_and_stop_gave_metrics(names, printed)
     metrics = names["metrics"]
     assert metrics.gpu_usage is not None or "No GPU" in " ".join(metrics.notes)
+
+
+def a_loader_and_a_function() -> dict[str, Any]:
+    import torch
+
+    class Slow(torch.utils.data.Dataset[Any]):
+        def __len__(self) -> int:
+            return 80
+
+        def __getitem__(self, at: int) -> Any:
+            ends = time.thread_time() + 0.002
+            while time.thread_time() < ends:
+                pass
+            return torch.tensor([at])
+
+    torch.manual_seed(0)
+    return a_configuration() | {
+        "dataloader": torch.utils.data.DataLoader(Slow(), batch_size=4, shuffle=True),
+        "preprocessing_func": lambda data: data.float() / 255.0,
+        "data": torch.arange(1000),
+    }
+
+
+def the_loader_is_limited_by_the_cpu(names: Names, printed: str) -> None:
+    import torch
+
+    (loader,) = names["profiler"].profiles
+    assert loader.num_batches == 10
+    assert loader.avg_batch_time >= 4 * 0.002
+    (function,) = names["profiler"].preprocessing_profiles
+    assert function.throughput > 0
+    assert stepscope.DataLoadingBottleneck.CPU_BOUND_PREPROCESSING in loader.bottlenecks
+    assert "input-cpu" in [found.kind for found in names["bottlenecks"]]
+    # What the program draws next, and the order of its data, are as if nobody had looked.
+    state = torch.get_rng_state()
+    torch.manual_seed(0)
+    assert torch.equal(state, torch.get_rng_state())
 
 
 # ---- decorator and context manager ----
@@ -203,6 +239,7 @@ CASES: dict[str, Case] = {
     "2. PerformanceMetrics": Case(the_groups_are_views_of_the_flat_fields),
     "CPUMemoryProfiler": Case(busy_code_is_cpu_bound, a_configuration),
     "GPUProfiler": Case(gpu_figures_are_measured_or_none, a_configuration),
+    "DataLoadingProfiler": Case(the_loader_is_limited_by_the_cpu, a_loader_and_a_function),
     "Decorator-Based Profiling": Case(steps_and_epoch_were_measured, a_loop),
     "Structured Logging": Case(the_figures_are_in_the_log, measured_metrics),
     "1. High Profiling Overhead": Case(a_twentieth_of_the_calls_is_measured),

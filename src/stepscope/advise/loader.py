@@ -2,41 +2,118 @@
 
 from __future__ import annotations
 
-from stepscope.advise.throughput import LoaderCosts, best_workers, throughput
+from dataclasses import replace
+
+from stepscope.advise.gain import at, between
+from stepscope.advise.loader_formula import (
+    IPC_BOUND_S,
+    ITERABLE_RISK,
+    MOST_WORKERS,
+    WORTH_IT,
+    workers_by_formula,
+)
+from stepscope.advise.measured import measured_loader
+from stepscope.advise.simulate import Loader, choose_workers, simulated
 from stepscope.model.finding import Finding, Recommendation
 
-__all__ = ["keep_workers", "speed_up_input"]
+__all__ = ["cheaper_collate", "cheaper_sending", "even_out", "keep_workers", "speed_up_input"]
 
-# Sending a batch to the training process was not measured. At best it costs nothing; the slowest
-# form on record, numpy arrays out of collate, took 8.2 ms for 3 MB.
-_IPC_BOUND_S = 0.0082
-# How far the model was off where workers really burn CPU beside other load.
-_MODEL_ERROR = 0.3
-_WORTH_IT = 1.03
-_MOST_WORKERS = 16
-_ITERABLE_RISK = "The dataset is iterable: workers repeat each other's samples unless it shards."
+_LEAST_DOUBT = 0.1  # of the played loader, where it meets the present figure exactly
 
 
 def speed_up_input(finding: Finding) -> Recommendation:
     """Workers, where the model of throughput says they help; else cheaper batches."""
-    measures = finding.measures
-    costs = _costs(finding)
-    if costs is None:
-        return _workers_unquantified(finding) if not measures.get("workers") else _cheaper(finding)
-    now = _per_second_now(finding)
-    limit = max(1, int(2 * costs.cores)) if finding.kind == "input-cpu" else _MOST_WORKERS
-    workers = best_workers(costs, limit)
-    high = throughput(costs, workers) / now
-    if high < _WORTH_IT or workers == measures.get("workers"):
-        return _cheaper(finding)
-    low = throughput(_at_worst(finding, costs), workers) / now
-    if low < 1:
-        return _cheaper(finding)  # batches so quick that sending them may eat up the gain
+    loader = measured_loader(finding)
+    if loader is None:
+        return workers_by_formula(finding) or _cheaper(finding)
+    return _workers_by_playing(finding, loader) or _cheaper(finding)
+
+
+def _workers_by_playing(finding: Finding, loader: Loader) -> Recommendation | None:
+    """None: another number of workers is not worth it."""
+    now = int(finding.measures["workers"])
+    limit = max(2, int(2 * loader.cores)) if finding.kind == "input-cpu" else MOST_WORKERS
+    workers = choose_workers(loader, limit)
+    low, high = _gain(finding, loader, loader, workers)
+    if workers == now or high < WORTH_IT:
+        return None
+    if now == 0:  # what sending costs is not known: at worst it eats up the gain
+        half = IPC_BOUND_S / 2
+        worst = _gain(finding, loader, replace(loader, send_s=half, receive_s=half), workers)
+        if worst[1] < 1.0:
+            return None
+        low = worst[0]
+    expected = (low, high)
+    if workers == 0:
+        return Recommendation(
+            title="Make batches in the training process: sending them costs more than it saves",
+            action="DataLoader(..., num_workers=0)",
+            expected_speedup=expected,
+        )
     return Recommendation(
         title=f"Let {workers} worker{'s' * (workers > 1)} prepare batches while the model computes",
         action=f"DataLoader(..., num_workers={workers}, persistent_workers=True)",
-        expected_speedup=(low / (1 + _MODEL_ERROR), high),
-        risk=_ITERABLE_RISK if measures.get("iterable") else "",
+        expected_speedup=expected,
+        risk=ITERABLE_RISK if finding.measures.get("iterable") else "",
+    )
+
+
+def _gain(finding: Finding, now: Loader, then: Loader, workers: int) -> tuple[float, float]:
+    """Against what was measured, with the doubt that playing the present setting leaves."""
+    measured = finding.measures["batches_per_step"] / finding.measures["step_ms"] * 1e3
+    present = simulated(now, int(finding.measures["workers"]))
+    doubt = max(_LEAST_DOUBT, abs(present / measured - 1.0))
+    gain = simulated(then, workers) / present
+    return gain / (1.0 + doubt), gain
+
+
+def cheaper_collate(finding: Finding) -> Recommendation:
+    return Recommendation(
+        title="Put batches together with fewer and larger operations",
+        action="One torch.stack or torch.from_numpy for the whole batch in place of loops over"
+        f" its samples; pad to the longest of the batch{at(finding.location)}",
+        expected_speedup=between(finding, 0.0),
+    )
+
+
+def cheaper_sending(finding: Finding) -> Recommendation:
+    """Sending less, or nothing at all where that is quicker."""
+    loader = measured_loader(finding)
+    if loader is not None:
+        expected = _gain(finding, loader, loader, 0)
+        if expected[0] >= 1.0 and expected[1] >= WORTH_IT:
+            return Recommendation(
+                title="Make batches in the training process: sending them costs more than it saves",
+                action="DataLoader(..., num_workers=0)",
+                expected_speedup=expected,
+            )
+    return Recommendation(
+        title="Send less from the workers, and as tensors",
+        action="Return torch tensors rather than numpy arrays from collate_fn; send uint8 and"
+        " convert it in the training process",
+        expected_speedup=between(finding, 0.0),
+    )
+
+
+def even_out(finding: Finding) -> Recommendation:
+    """A few slow samples. Out of order, the batches behind a slow one need not wait for it."""
+    loader, workers = measured_loader(finding), int(finding.measures.get("workers", 0.0))
+    slow = f"Make the slowest samples cheaper{at(finding.location)}: cut, cache or drop them"
+    if loader is not None and workers > 1:
+        free = replace(loader, in_order=False, prefetch=2 * loader.prefetch)
+        expected = _gain(finding, loader, free, workers)
+        if expected[1] >= WORTH_IT:
+            return Recommendation(
+                title="Let other batches pass a slow one",
+                action=f"DataLoader(..., in_order=False, prefetch_factor={free.prefetch}); or:"
+                f" {slow}",
+                expected_speedup=expected,
+                risk="The order of the batches then depends on their speed.",
+            )
+    return Recommendation(
+        title="Make the slowest samples cheaper",
+        action=slow,
+        expected_speedup=between(finding, 0.0),
     )
 
 
@@ -57,59 +134,11 @@ def keep_workers(finding: Finding) -> Recommendation:
     )
 
 
-def _costs(finding: Finding) -> LoaderCosts | None:
-    """What a batch costs by what was measured; None: too little was."""
-    m = finding.measures
-    needed = ("busy_share", "cpu_count", "workers")
-    if not m.get("batches_per_step") or any(name not in m for name in needed):
-        return None
-    ranks = m.get("ranks", 1.0)
-    batch_s = m["step_ms"] / 1e3 / m["batches_per_step"]
-    input_s = m["input_ms"] / 1e3 / m["batches_per_step"]
-    main_s = batch_s - input_s
-    main_cpu_s = main_s  # at best: one CPU, where it was not measured
-    if "program_cpu_cores" in m:
-        main_cpu_s = m["program_cpu_cores"] * batch_s / ranks
-    if m["workers"] == 0:
-        cpu_s, blocked_s = input_s * m["busy_share"], input_s * (1 - m["busy_share"])
-        main_cpu_s -= cpu_s if "program_cpu_cores" in m else 0.0
-    else:
-        cpu_s = m.get("children_cpu_cores", 0.0) * batch_s / ranks
-        blocked_s = m["workers"] * batch_s * (1 - m["busy_share"])
-    return LoaderCosts(
-        worker_cpu_s=cpu_s,
-        worker_blocked_s=blocked_s,
-        main_s=main_s,
-        main_cpu_s=max(0.0, main_cpu_s),
-        cores=m["cpu_count"] / ranks,
-    )
-
-
-def _at_worst(finding: Finding, costs: LoaderCosts) -> LoaderCosts:
-    """The same with what was not measured at its worst: sending batches, and CPUs in use."""
-    worst = costs._replace(serialise_s=_IPC_BOUND_S / 2, unpickle_s=_IPC_BOUND_S / 2)
-    if "program_cpu_cores" in finding.measures:
-        return worst
-    return worst._replace(main_cpu_s=costs.cores * costs.main_s)
-
-
-def _per_second_now(finding: Finding) -> float:
-    return finding.measures["batches_per_step"] / finding.measures["step_ms"] * 1e3
-
-
-def _workers_unquantified(finding: Finding) -> Recommendation:
-    return Recommendation(
-        title="Let workers prepare batches while the model computes",
-        action="DataLoader(..., num_workers=2, persistent_workers=True), then measure again",
-        risk=_ITERABLE_RISK if finding.measures.get("iterable") else "",
-    )
-
-
 def _cheaper(finding: Finding) -> Recommendation:
     """More workers would not help: each batch has to cost less."""
     highest = finding.max_speedup
     expected = (1.0, highest) if highest is not None else None
-    if finding.kind == "input-io":
+    if finding.kind in ("input-io", "input-network"):
         return Recommendation(
             title="Bring the data nearer: cache it, store it in fewer and larger files",
             action="Read each sample once and keep it in memory or on a local disk",
@@ -117,6 +146,7 @@ def _cheaper(finding: Finding) -> Recommendation:
         )
     return Recommendation(
         title="Make a batch cheaper: do less for each sample, or do it once and keep it",
-        action="Move work out of __getitem__: precompute, cache, or give the dataset __getitems__",
+        action=f"Move work out of __getitem__{at(finding.location)}: precompute, cache, or give the"
+        " dataset __getitems__",
         expected_speedup=expected,
     )

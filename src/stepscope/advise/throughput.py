@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["LoaderCosts", "best_workers", "throughput"]
+__all__ = ["NEAR_BEST", "LoaderCosts", "best_workers", "throughput"]
 
-_NEAR_BEST = 0.97  # the smallest number of workers within 3 % of the best is chosen
+NEAR_BEST = 0.97  # the smallest number of workers within 3 % of the best is chosen
 
 
 class LoaderCosts(NamedTuple):
@@ -48,7 +48,7 @@ def throughput(costs: LoaderCosts, workers: int) -> float:
 def best_workers(costs: LoaderCosts, limit: int) -> int:
     """The smallest number of workers, from 1 to `limit`, that comes near the best."""
     rates = [throughput(costs, workers) for workers in range(1, limit + 1)]
-    return next(n for n, rate in enumerate(rates, 1) if rate >= max(rates) * _NEAR_BEST)
+    return next(n for n, rate in enumerate(rates, 1) if rate >= max(rates) * NEAR_BEST)
 
 
 def _per_second(seconds: float) -> float:

@@ -1,23 +1,29 @@
-"""Findings about the computation itself."""
+"""Findings about the computation itself, and about the optimizer's part of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from stepscope.analyze.evidence import Evidence
 from stepscope.analyze.judge import confidence, severity
+from stepscope.analyze.phase_finding import place
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import duration, percent
-from stepscope.model.finding import Finding
+from stepscope.model import traits
+from stepscope.model.details import LayerTime
+from stepscope.model.finding import Finding, Location
 from stepscope.model.kinds import KINDS
 from stepscope.model.phases import Phase
 
-__all__ = ["compute_finding", "optimizer_finding"]
+__all__ = ["compute", "optimizer"]
 
 _COMPUTE = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 
 
-def compute_finding(whole: Whole, in_the_way: Sequence[Finding]) -> Finding:
+def compute(evidence: Evidence, in_the_way: Sequence[Finding]) -> Finding:
     """The share of the computation. `in_the_way`: findings about everything else, of any size."""
+    whole = evidence.whole
     share = whole.share(*_COMPUTE)
     hindered = any(f.share >= KINDS[f.kind].moderate_share for f in in_the_way)
     title = (
@@ -28,16 +34,18 @@ def compute_finding(whole: Whole, in_the_way: Sequence[Finding]) -> Finding:
     parts = ", ".join(
         f"{phase} {percent(whole.share(phase))}" for phase in _COMPUTE if whole.wall(phase)
     )
-    evidence = [f"Computation takes {percent(share)} of the time: {parts or 'none was seen'}."]
-    evidence += [*_running(whole), *_largest(in_the_way)]
+    said = [f"Computation takes {percent(share)} of the time: {parts or 'none was seen'}."]
+    said += [*_running(whole), *_dearest(evidence), *_largest(in_the_way)]
+    known = evidence.details.layers or evidence.details.ops
     return Finding(
         kind="compute",
         title=title,
         share=share,
         severity=severity("compute", share),
         confidence=confidence(whole, *_COMPUTE, separated=_separated(in_the_way)),
-        evidence=tuple(evidence),
-        missing=("Which layers and operations it goes to was not measured.",),
+        evidence=tuple(said),
+        missing=() if known else ("Which layers and operations it goes to was not measured.",),
+        location=_location(evidence),
         measures={"step_ms": whole.step_ns / 1e6},
     )
 
@@ -60,28 +68,87 @@ def _running(whole: Whole) -> Iterator[str]:
         yield f"The program kept {cores:.1f} of {cpus:g} CPUs busy."
 
 
+def _dearest_layer(evidence: Evidence) -> LayerTime | None:
+    layers = [layer for layer in evidence.details.layers if layer.path]
+    return max(layers, key=_self_ms, default=None)
+
+
+def _self_ms(layer: LayerTime) -> float:
+    return layer.self_forward_ms + (layer.self_backward_ms or 0.0)
+
+
+def _dearest(evidence: Evidence) -> Iterator[str]:
+    layer = _dearest_layer(evidence)
+    if layer is not None:
+        own = duration(_self_ms(layer) * 1e6)
+        yield f"The dearest layer is {layer.path} ({layer.kind}) with {own} a step."
+    if evidence.details.ops:
+        op = max(evidence.details.ops, key=lambda one: one.self_ms)
+        took = duration(op.self_ms * 1e6)
+        yield f"The dearest operator is {op.name} with {took} a step in {op.calls:g} calls."
+
+
+def _location(evidence: Evidence) -> Location:
+    at = place(evidence, Phase.FORWARD)
+    layer = _dearest_layer(evidence)
+    op = max(evidence.details.ops, key=lambda one: one.self_ms, default=None)
+    return Location(
+        at.file,
+        at.line,
+        at.function,
+        layer=layer.path if layer is not None else None,
+        op=op.name if op is not None else None,
+    )
+
+
 def _largest(in_the_way: Sequence[Finding]) -> Iterator[str]:
     largest = max(in_the_way, key=lambda f: f.share, default=None)
     if largest is not None and largest.share < KINDS[largest.kind].moderate_share:
         yield f"The largest of everything else is {largest.kind} with {percent(largest.share)}."
 
 
-def optimizer_finding(whole: Whole) -> Iterator[Finding]:
-    """Named where the optimizer takes as much as its kind calls high: below, it is just work."""
+def optimizer(evidence: Evidence) -> Finding | None:
+    """One that updates its parameters one by one, from its kind's moderate share on. Of one whose
+    flags were not seen, or that is fused, only a high share is named: below, it is just work."""
+    whole = evidence.whole
     share = whole.share(Phase.OPTIMIZER)
-    if share < KINDS["optimizer"].high_share:
-        return
+    flags = evidence.trait(traits.OPTIMIZERS)
+    slow = _one_by_one(flags, on_gpu=bool(whole.resources.gpus))
+    of = KINDS["optimizer"]
+    if share < (of.moderate_share if slow else of.high_share) or not share:
+        return None
     each = duration(whole.wall(Phase.OPTIMIZER) / max(1, whole.steps))
     model = whole.wall(Phase.FORWARD, Phase.BACKWARD) / max(1, whole.steps)
-    yield Finding(
+    said = [f"The optimizer takes {each} of every step, forward and backward {duration(model)}."]
+    said += [
+        f"{one.get('class', 'It')} updates {one.get('parameters', 'its')} parameters one by one:"
+        " it is neither fused nor foreach."
+        for one in slow
+    ]
+    return Finding(
         kind="optimizer",
         title=f"compute-bound: the optimizer takes {percent(share)} of the time",
         share=share,
         severity=severity("optimizer", share),
         confidence=confidence(whole, Phase.OPTIMIZER),
-        evidence=(
-            f"The optimizer takes {each} of every step, forward and backward {duration(model)}.",
-        ),
-        missing=("Whether the optimizer is fused was not looked at.",),
-        measures={"step_ms": whole.step_ns / 1e6, "model_share": model / max(whole.step_ns, 1)},
+        evidence=tuple(said),
+        missing=() if flags else ("Whether the optimizer is fused was not looked at.",),
+        location=place(evidence, Phase.OPTIMIZER),
+        measures={
+            "step_ms": whole.step_ns / 1e6,
+            "model_share": model / max(whole.step_ns, 1),
+            **({"one_by_one": float(bool(slow))} if flags else {}),
+        },
     )
+
+
+def _one_by_one(flags: Any, on_gpu: bool) -> list[Mapping[str, Any]]:
+    """Those that are neither fused nor foreach. Unset, foreach is chosen on a GPU only."""
+    known = flags if isinstance(flags, list) else []
+    return [
+        one
+        for one in known
+        if not one.get("fused")
+        and not one.get("foreach")
+        and not (on_gpu and one.get("foreach") is None)
+    ]

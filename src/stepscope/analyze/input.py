@@ -5,29 +5,49 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from stepscope.analyze.evidence import Evidence
+from stepscope.analyze.input_costs import batch_costs
+from stepscope.analyze.input_stages import stage_findings
 from stepscope.analyze.judge import confidence, separation, severity
+from stepscope.analyze.loader_facts import (
+    loader_location,
+    loader_measures,
+    loader_workers,
+    sample_location,
+    wait_text,
+)
 from stepscope.analyze.loop import LoaderUse
+from stepscope.analyze.machine import crowded_workers
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import bytes_text, duration, percent, plural
-from stepscope.model.finding import Finding, Location
+from stepscope.model.finding import Finding
+from stepscope.model.kinds import Signal
 from stepscope.model.phases import Phase
 
 __all__ = ["input_findings"]
 
-# With this much of the CPUs in use, a worker that does not run waits for a CPU, not for data.
-_SATURATED = 0.85
 
+def input_findings(evidence: Evidence) -> Iterator[Finding]:
+    """Starting the workers, and the rest of the wait by what its batches take their time for.
 
-def input_findings(whole: Whole) -> Iterator[Finding]:
-    """Waiting for data as one finding, and the start of workers as another where it dominates."""
+    Their shares add up to that of the wait. Without a look into the pipeline the start of workers
+    is named only where it dominates, and the rest has one cause.
+    """
+    whole = evidence.whole
     waited_ns = float(whole.wall(Phase.INPUT_WAIT))
     if not waited_ns:
         return
     startup_ns = sum(_startup_ns(whole, use) for loop in whole.loops for use in loop.loaders)
-    if startup_ns > waited_ns / 2:
-        yield _worker_startup(whole, startup_ns)
+    startup_ns = min(startup_ns, waited_ns)
+    costs = batch_costs(evidence)
+    if startup_ns > waited_ns / 2 or (costs is not None and startup_ns):
+        yield _worker_startup(evidence, startup_ns)
         waited_ns -= startup_ns
-    yield _waiting(whole, waited_ns / whole.wall_ns)
+    share = waited_ns / whole.wall_ns * (1.0 - crowded_workers(whole))
+    if costs is None:
+        yield _waiting(evidence, share)
+    else:
+        yield from stage_findings(evidence, costs, share)
 
 
 class _Cause(NamedTuple):
@@ -38,9 +58,10 @@ class _Cause(NamedTuple):
     missing: tuple[str, ...] = ()
 
 
-def _waiting(whole: Whole, share: float) -> Finding:
-    loader = whole.loader
-    workers = _workers(loader)
+def _waiting(evidence: Evidence, share: float) -> Finding:
+    """Without a look into the pipeline: one finding, CPU or not."""
+    whole = evidence.whole
+    workers = loader_workers(whole.loader)
     cause = _by_workers(whole, workers) if workers else _in_this_process(whole, workers)
     is_cpu = cause.busy is None or cause.busy >= 0.5
     kind = "input-cpu" if is_cpu else "input-io"
@@ -53,16 +74,11 @@ def _waiting(whole: Whole, share: float) -> Finding:
         confidence=confidence(whole, Phase.INPUT_WAIT, separated=separation(cause.busy)),
         evidence=cause.evidence,
         missing=cause.missing,
-        location=_location(loader),
-        measures=_measures(
+        location=sample_location(evidence),
+        measures=loader_measures(
             whole, workers, cause.busy if workers else whole.cpu_share(Phase.INPUT_WAIT)
         ),
     )
-
-
-def _wait_sentence(whole: Whole) -> str:
-    waited = duration(whole.share(Phase.INPUT_WAIT) * whole.step_ns)
-    return f"The training thread waited {waited} of every {duration(whole.step_ns)} step for data"
 
 
 def _in_this_process(whole: Whole, workers: int | None) -> _Cause:
@@ -72,22 +88,22 @@ def _in_this_process(whole: Whole, workers: int | None) -> _Cause:
     missing = [] if workers is not None else ["The settings of the loader were not seen."]
     if busy is None:
         missing.append("The CPU clock of the thread was not read: computing or waiting is a guess.")
-        return _Cause(None, (f"{_wait_sentence(whole)}{how}.",), tuple(missing))
+        return _Cause(None, (f"{wait_text(whole)}{how}.",), tuple(missing))
     # Ready but without a CPU, at most: threads of other phases may have waited for one as well.
     ready = min(1 - busy, whole.resources.program.run_delay_cores or 0.0)
     if busy >= 0.5:
         did = f"{percent(busy)} of that it computed in this process{how}"
-        return _Cause(busy + ready, (f"{_wait_sentence(whole)}; {did}.",), tuple(missing))
+        return _Cause(busy + ready, (f"{wait_text(whole)}; {did}.",), tuple(missing))
     if busy + ready >= 0.5:
         missing.append("CPUs were in short supply: computing and waiting are hard to tell apart.")
-    first = f"{_wait_sentence(whole)}; {percent(1 - busy)} of that it was blocked{how}."
+    first = f"{wait_text(whole)}; {percent(1 - busy)} of that it was blocked{how}."
     evidence, unknown = _reading(whole, children=False)
     return _Cause(min(busy + ready, 0.499), (first, *evidence), (*missing, *unknown))
 
 
 def _by_workers(whole: Whole, workers: int) -> _Cause:
     """Worker processes make the batches: do they keep their CPUs busy, or wait themselves?"""
-    first = f"{_wait_sentence(whole)} from {plural(workers, 'worker')}."
+    first = f"{wait_text(whole)} from {plural(workers, 'worker')}."
     children = whole.resources.children
     all_workers = workers * len(whole.loops)
     seen = all_workers if children.seen is None else children.seen
@@ -101,7 +117,7 @@ def _by_workers(whole: Whole, workers: int) -> _Cause:
     if delayed >= 0.05:
         second += f" and was ready but without a CPU for another {percent(delayed)}"
     used, cpus = _cpus_used(whole), whole.resources.cpu_count
-    if used is not None and cpus and used >= _SATURATED * cpus:
+    if used is not None and cpus and used >= Signal.SATURATED * cpus:
         third = f"Program and workers together kept {used:.1f} of {cpus:g} CPUs busy."
         return _Cause(max(busy + delayed, min(1.0, used / cpus)), (first, f"{second}.", third))
     if busy + delayed >= 0.5:
@@ -122,7 +138,7 @@ def _reading(whole: Whole, children: bool) -> tuple[tuple[str, ...], tuple[str, 
     read = use.read_bytes_per_s
     if read is None:
         return (), ("What it waited for was not measured: disk, network or another process.",)
-    if read >= 1e5:
+    if read >= Signal.DISK_BYTES_PER_BLOCKED_S:
         return (f"{who} read {bytes_text(read)}/s from the disk.",), ()
     evidence = f"{who} read next to nothing from the disk ({bytes_text(read)}/s)."
     return (evidence,), ("Whether it waited for a network, a lock or a sleep was not measured.",)
@@ -130,7 +146,7 @@ def _reading(whole: Whole, children: bool) -> tuple[tuple[str, ...], tuple[str, 
 
 def _startup_ns(whole: Whole, use: LoaderUse) -> float:
     """Starting workers: iter(), and what the first batch took beyond any other."""
-    workers = _workers(use)
+    workers = loader_workers(use)
     if not workers or not use.batches:
         return 0.0
     if use.batches < 2 * workers * use.iterations:
@@ -140,12 +156,15 @@ def _startup_ns(whole: Whole, use: LoaderUse) -> float:
     return use.iter_ns + max(0.0, use.first_ns - use.iterations * a_batch_ns)
 
 
-def _worker_startup(whole: Whole, startup_ns: float) -> Finding:
-    uses = [use for loop in whole.loops for use in loop.loaders if _workers(use)]
+def _worker_startup(evidence: Evidence, startup_ns: float) -> Finding:
+    whole = evidence.whole
+    uses = [use for loop in whole.loops for use in loop.loaders if loader_workers(use)]
     iterations = sum(use.iterations for use in uses)
     share = startup_ns / whole.wall_ns
     kind = "input-worker-startup"
-    measures = _measures(whole, _workers(whole.loader), None) | {"iterations": float(iterations)}
+    measures = loader_measures(whole, loader_workers(whole.loader), None) | {
+        "iterations": float(iterations)
+    }
     return Finding(
         kind=kind,
         title=f"input-bound: {percent(share)} of the time goes to starting loader workers",
@@ -162,42 +181,6 @@ def _worker_startup(whole: Whole, startup_ns: float) -> Finding:
                 f" {duration(startup_ns / max(1, iterations))} later than it had to."
             ),
         ),
-        location=_location(whole.loader),
+        location=loader_location(whole.loader),
         measures=measures,
     )
-
-
-def _workers(use: LoaderUse | None) -> int | None:
-    workers = use.settings.get("workers") if use is not None else None
-    return workers if isinstance(workers, int) else None
-
-
-def _location(use: LoaderUse | None) -> Location:
-    if use is None:
-        return Location()
-    settings = use.settings
-    return Location(settings.get("file"), settings.get("line"), settings.get("function"))
-
-
-def _measures(whole: Whole, workers: int | None, busy: float | None) -> dict[str, float]:
-    """What the catalogue needs to say what other settings would give."""
-    resources = whole.resources
-    found = {
-        "step_ms": whole.step_ns / 1e6,
-        "input_ms": whole.share(Phase.INPUT_WAIT) * whole.step_ns / 1e6,
-        "batches_per_step": whole.batches / whole.steps if whole.steps else 0.0,
-        "ranks": float(len(whole.loops)),
-        "workers": workers,
-        "busy_share": busy,
-        "cpu_count": resources.cpu_count,
-        "program_cpu_cores": resources.program.cpu_cores,
-        "children_cpu_cores": resources.children.cpu_cores,
-        "children_run_delay_cores": resources.children.run_delay_cores,
-    }
-    settings = whole.loader.settings if whole.loader is not None else {}
-    found |= {
-        "iterable": settings.get("iterable"),
-        "persistent_workers": settings.get("persistent_workers"),
-        "prefetch_factor": settings.get("prefetch_factor"),
-    }
-    return {name: float(value) for name, value in found.items() if value is not None}

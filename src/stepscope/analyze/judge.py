@@ -8,15 +8,19 @@ from stepscope.analyze.whole import Whole
 from stepscope.model.kinds import KINDS
 from stepscope.model.phases import Phase
 
-__all__ = ["confidence", "separation", "severity"]
+__all__ = ["confidence", "graded", "separation", "severity"]
 
 
 def severity(kind: str, share: float) -> float:
-    """0 to 1: straight lines through 0.4 and 0.7 at the kind's moderate and high share."""
-    of = KINDS[kind]
-    points = ((0.0, 0.0), (of.moderate_share, 0.4), (of.high_share, 0.7), (1.0, 1.0))
+    """0 to 1, by the kind's moderate and high share."""
+    return graded(share, KINDS[kind].moderate_share, KINDS[kind].high_share)
+
+
+def graded(share: float, moderate: float, high: float) -> float:
+    """0 to 1: straight lines through 0.4 and 0.7 at a moderate and a high share."""
+    points = ((0.0, 0.0), (moderate, 0.4), (high, 0.7), (1.0, 1.0))
     for (x0, y0), (x1, y1) in pairwise(points):
-        if share <= x1:
+        if share <= x1 and x0 < x1:
             return y0 + (y1 - y0) * (share - x0) / (x1 - x0)
     return 1.0
 

@@ -29,6 +29,7 @@ class OwnCost:
     sampler_cpu_ns: float | None = None  # of a thread in the program, where it profiles itself
     looks_ns: float = 0.0  # time of the program that readings at the ends of operations took
     run_cost_ns: float = 0.0  # of one run of an operation
+    sampled_ns: float = 0.0  # what looking closer at some steps took: layers, traits, operators
     dropped: int = 0
     lost: int = 0
     failures: dict[str, int] = field(default_factory=dict)  # what went wrong → how often
@@ -38,7 +39,8 @@ class OwnCost:
         """Time of the program that went by in hooks."""
         if self.call_cost_ns is None:
             return None
-        return self.calls * self.call_cost_ns + self.probes * (self.probe_cost_ns or 0.0)
+        looked_ns = self.probes * (self.probe_cost_ns or 0.0) + self.sampled_ns
+        return self.calls * self.call_cost_ns + looked_ns
 
 
 class OwnCostFold:
@@ -79,6 +81,9 @@ class OwnCostFold:
             sampler_cpu_ns=latest.get(names.OWN_SAMPLER_CPU_NS),
             looks_ns=latest.get(names.OWN_LOOKS_NS, 0.0),
             run_cost_ns=latest.get(names.OWN_RUN_COST_NS, 0.0),
+            sampled_ns=sum(
+                latest.get(name, 0.0) for name in (names.OWN_SAMPLED_NS, names.OWN_OPERATORS_NS)
+            ),
             dropped=int(latest.get(names.OWN_DROPPED, 0)),
             lost=int(latest.get(names.OWN_LOST, 0)),
             failures=dict(self._failures),

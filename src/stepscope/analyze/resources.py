@@ -136,6 +136,10 @@ class ResourceFold:
             gpus=view.gpus(),
         )
 
+    def series(self, name: str) -> dict[int, Series]:
+        """The samples of a name, by process, GPU, …"""
+        return {arg: series for (of, arg), series in self._series.items() if of == name}
+
     def living_children_cpu(
         self, start_ns: int, end_ns: int, parent: int
     ) -> tuple[float, float] | None:

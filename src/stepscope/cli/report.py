@@ -22,12 +22,16 @@ def add_to(commands: Any) -> None:
         default="latest",
         help="a run folder, the name of a run, or latest (default)",
     )
-    parser.add_argument("--json", action="store_true", help="the summary instead of the text")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="the summary instead of the text")
+    form.add_argument(
+        "--html", action="store_true", help="make the run's report.html and print its path"
+    )
     parser.set_defaults(call=_report)
 
 
 def _report(options: argparse.Namespace) -> int:
     from stepscope.session.report import show_report
 
-    show_report(options.run, json=options.json)
+    show_report(options.run, json=options.json, html=options.html)
     return 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from stepscope.collect.chain import spanned
+from collections.abc import Callable
+
+from stepscope.collect.chain import nothing, spanned
 from stepscope.collect.hooking import HookingCollector
+from stepscope.collect.watch import UNWATCHED, Watch
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 
@@ -15,6 +18,10 @@ class BackwardCollector(HookingCollector):
 
     name = "backward"
 
+    def __init__(self, first: Callable[[], None] = nothing, watch: Watch = UNWATCHED) -> None:
+        super().__init__(first)
+        self._watch = watch
+
     def _install(self, recorder: Recorder) -> None:
         import torch
 
@@ -24,6 +31,7 @@ class BackwardCollector(HookingCollector):
             torch.autograd.graph._engine_run_backward,
             compiling=torch.compiler.is_dynamo_compiling,
             first=self._first,
+            done=self._watch.after_backward,
         )
         # Both: torch.compiler swaps them for a while and puts the one of `graph` back into both.
         self._patches.put(torch.autograd.graph, "_engine_run_backward", run)

@@ -13,7 +13,7 @@ from typing import Any
 
 from stepscope.record.recorder import Recorder
 
-__all__ = ["Patches", "like", "never", "nothing", "spanned"]
+__all__ = ["Patches", "like", "never", "nothing", "placed", "spanned"]
 
 Function = Callable[..., Any]
 _MISSING = object()
@@ -69,8 +69,13 @@ def like(original: Function, wrapper: Any) -> Function:
             setattr(wrapper, name, value)
     wrapper.__dict__.update(getattr(original, "__dict__", {}))
     wrapper.__wrapped__ = original
-    wrapper.__code__ = wrapper.__code__.replace(co_filename=_place())
-    return wrapper  # type: ignore[no-any-return]
+    return placed(wrapper)
+
+
+def placed(function: Any) -> Function:
+    """`function` where torch._dynamo passes by."""
+    function.__code__ = function.__code__.replace(co_filename=_place())
+    return function  # type: ignore[no-any-return]
 
 
 def _place() -> str:

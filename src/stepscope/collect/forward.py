@@ -12,6 +12,7 @@ from typing import Any
 
 from stepscope.collect.chain import like, nothing
 from stepscope.collect.hooking import HookingCollector
+from stepscope.collect.watch import UNWATCHED, Watch
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 
@@ -23,11 +24,15 @@ class ForwardCollector(HookingCollector):
 
     name = "forward"
 
+    def __init__(self, first: Callable[[], None] = nothing, watch: Watch = UNWATCHED) -> None:
+        super().__init__(first)
+        self._watch = watch
+
     def _install(self, recorder: Recorder) -> None:
         from torch.nn import Module
 
         original = Module.__call__
-        wrapper = forward_call(recorder, original, self._first)
+        wrapper = forward_call(recorder, original, self._first, self._watch)
         self._patches.put(Module, "__call__", wrapper)
         _tell_dynamo(original, wrapper)
 
@@ -39,8 +44,11 @@ class ForwardCollector(HookingCollector):
         _tell_dynamo(wrapper, Module.__call__)
 
 
-def forward_call(
-    recorder: Recorder, original: Callable[..., Any], first: Callable[[], None] = nothing
+def forward_call(  # noqa: C901 - the hottest hook of all: calls would double its cost
+    recorder: Recorder,
+    original: Callable[..., Any],
+    first: Callable[[], None] = nothing,
+    watch: Watch = UNWATCHED,
 ) -> Callable[..., Any]:
     """The function that takes the place of `Module.__call__`.
 
@@ -59,30 +67,39 @@ def forward_call(
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         nonlocal waking
-        token = -1
+        token, call = -1, None
         try:
-            # A module inside a dataset is part of loading, and workers call many of them.
-            nested = (
-                compiling()
-                or is_open(forward)
-                or is_open(loading)
-                or worker._worker_info is not None
-            )
+            # Dynamo, which traces this, must not see that a step is watched: it would guard on it.
+            if compiling():
+                nested = True
+            elif is_open(forward):
+                nested, call = True, watch.call
+            else:
+                # A module inside a dataset is part of loading, and workers call many of them.
+                nested = is_open(loading) or worker._worker_info is not None
             if not nested:
                 if waking is not None:
                     wake, waking = waking, None
                     wake()
+                call, seen = watch.call, watch.seen
+                if seen is not None:
+                    seen(self)
                 token = begin(forward, id(self), 1.0 if with_gradients() else 0.0)
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             failed(names.FORWARD, error)
             nested = False
         if nested:
+            if call is not None:
+                return call(original, self, args, kwargs)
             if direct and self._compiled_call_impl is None:
                 return self._call_impl(*args, **kwargs)
             return original(self, *args, **kwargs)
         wrong = 1
         try:
-            result = original(self, *args, **kwargs)
+            if call is not None:
+                result = call(original, self, args, kwargs)
+            else:
+                result = original(self, *args, **kwargs)
             wrong = 0
             return result
         finally:

@@ -24,9 +24,13 @@ class StepsCollector(HookingCollector):
         self,
         first: Callable[[], None] = nothing,
         at_step: Callable[[], None] = nothing,
+        stepped: Callable[[Any], None] | None = None,
     ) -> None:
+        """`at_step()` and `stepped(optimizer)` are called after each outermost step."""
         super().__init__(first)
         self._at_step = at_step
+        self._tell = stepped
+        self._optimizer: Any = None  # the one that is at work
         self._steps = 0
         self._made: list[Function] = []
 
@@ -83,12 +87,12 @@ class StepsCollector(HookingCollector):
         return spanned(self._recorder, name, original, compiling=self._compiling)
 
     def _step(self, original: Function) -> Function:
-        wrapper = self._counted(original, _first_id)
+        wrapper = self._counted(original, self._first_id)
         self._made.append(wrapper)
         return wrapper
 
     def _step_of_scaler(self, original: Function) -> Function:
-        return self._counted(original, _second_id)
+        return self._counted(original, self._second_id)
 
     def _counted(self, original: Function, optimizer: Callable[..., int]) -> Function:
         return spanned(
@@ -103,19 +107,26 @@ class StepsCollector(HookingCollector):
 
     def _stepped(self, failed: bool) -> None:
         """Count the outermost ones: a GradScaler and a subclass call another step inside theirs."""
+        if failed:
+            self._optimizer = None
         if failed or not self._running or self._recorder.is_open(self._step_number):
             return
         self._steps += 1
         self._recorder.set_step(self._steps)
         self._at_step()
+        optimizer, self._optimizer = self._optimizer, None
+        if self._tell is not None:
+            self._tell(optimizer)
 
+    def _first_id(self, optimizer: object, /, *_: object, **__: object) -> int:
+        self._optimizer = optimizer
+        return id(optimizer)
 
-def _first_id(optimizer: object, /, *_: object, **__: object) -> int:
-    return id(optimizer)
-
-
-def _second_id(scaler: object, optimizer: object = None, *_: object, **__: object) -> int:
-    return id(optimizer)
+    def _second_id(
+        self, scaler: object, /, optimizer: object = None, *_: object, **__: object
+    ) -> int:
+        self._optimizer = optimizer
+        return id(optimizer)
 
 
 def _subclasses(base: type[Any]) -> Iterator[type[Any]]:

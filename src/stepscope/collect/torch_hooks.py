@@ -13,10 +13,12 @@ from stepscope.collect.gpu import AllocatorSource
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.imports import when_imported
 from stepscope.collect.loader import LoaderCollector
+from stepscope.collect.sampling import Sampling
 from stepscope.collect.saves import SavesCollector
 from stepscope.collect.steps import StepsCollector
 from stepscope.collect.timeline import CudaDriver, CudaTimeline
 from stepscope.collect.transfer import TransferCollector, accelerator_present
+from stepscope.collect.workers import WorkersCollector
 from stepscope.record.recorder import Recorder
 
 __all__ = ["TorchHooks"]
@@ -31,6 +33,7 @@ class TorchHooks:
         self._first = first
         self._collectors: tuple[HookingCollector, ...] = ()
         self._timeline: CudaTimeline | None = None
+        self._sampling = Sampling(os.environ.get("STEPSCOPE_LEVEL", ""))
 
     def start(self, recorder: Recorder) -> None:
         """One collector that cannot start does not keep the others from starting."""
@@ -43,7 +46,7 @@ class TorchHooks:
             self._timeline = CudaTimeline(recorder, CudaDriver(torch.cuda))
             spans = self._timeline.recorder()
             at_step = AllocatorSource(recorder, torch.cuda)
-        self._collectors = _collectors(self._first, at_step)
+        self._collectors = _collectors(self._first, at_step, self._sampling)
         for collector in self._collectors:
             try:
                 collector.start(spans)
@@ -53,6 +56,7 @@ class TorchHooks:
 
     def after_fork(self) -> None:
         """In a forked child: the events of the device are the parent's, and not to be touched."""
+        self._sampling.after_fork()
         if self._timeline is not None:
             self._timeline.after_fork()
 
@@ -69,16 +73,18 @@ class TorchHooks:
 
 
 def _collectors(
-    first: Callable[[], None], at_step: Callable[[], None]
+    first: Callable[[], None], at_step: Callable[[], None], sampling: Sampling
 ) -> tuple[HookingCollector, ...]:
-    # All of these are cheap enough for every level; dearer ones will be for some.
+    # All of these are cheap enough for every level; `sampling` minds the level itself.
     return (
-        StepsCollector(first, at_step),
-        ForwardCollector(first),
-        BackwardCollector(first),
+        StepsCollector(first, at_step, sampling.stepped),
+        ForwardCollector(first, sampling.watch),
+        BackwardCollector(first, sampling.watch),
         LoaderCollector(first),
+        WorkersCollector(first),
         TransferCollector(force=os.environ.get("STEPSCOPE_TRANSFERS") == "1"),
         SavesCollector(),
+        *sampling.collectors,
     )
 
 

@@ -6,14 +6,16 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from stepscope.config import ENV_PACKAGE, ENV_RUN, ENV_STATUS
+from stepscope.config import DEFAULTS, ENV_LEVEL, ENV_PACKAGE, ENV_RUN, ENV_STATUS, Level
 
 __all__ = ["child_environment"]
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
-def child_environment(environment: Mapping[str, str], run: Path, status: Path) -> dict[str, str]:
+def child_environment(
+    environment: Mapping[str, str], run: Path, status: Path, level: Level = DEFAULTS.level
+) -> dict[str, str]:
     """The user's own environment, and on it what makes every Python below join the run."""
     bootstrap = str(_PACKAGE / "bootstrap")
     path = environment.get("PYTHONPATH")
@@ -25,4 +27,5 @@ def child_environment(environment: Mapping[str, str], run: Path, status: Path) -
         ENV_RUN: str(run),
         ENV_STATUS: str(status),
         ENV_PACKAGE: str(_PACKAGE.parent),
+        ENV_LEVEL: level.value,
     }

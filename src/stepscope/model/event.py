@@ -32,6 +32,7 @@ class EventType(enum.IntEnum):
 class Flag(enum.IntFlag):
     FAILED = 1  # an exception left the span
     OPEN = 2  # the span had not ended when this was written; its duration is "so far"
+    NATIVE = 4  # a stack whose thread ran, or waited in, C that Python called (native/opcodes.h)
 
 
 class Column(NamedTuple):

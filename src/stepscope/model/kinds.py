@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
+from typing import Final
 
-__all__ = ["KINDS", "BottleneckType", "Kind"]
+from stepscope.model.types import BottleneckType
 
-
-class BottleneckType(enum.Enum):
-    DATA_LOADING = "data_loading"
-    PREPROCESSING = "preprocessing"
-    MEMORY_ALLOCATION = "memory_allocation"
-    GPU_TRANSFER = "gpu_transfer"
-    CPU_COMPUTATION = "cpu_computation"
-    I_O_OPERATION = "i_o_operation"
-    NETWORK_LATENCY = "network_latency"
-    SYNCHRONIZATION = "synchronization"
-    CPU_BOUND = "cpu_bound"
+__all__ = ["KINDS", "BottleneckType", "Kind", "Signal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +19,28 @@ class Kind:
     bottleneck_type: BottleneckType
     moderate_share: float
     high_share: float
+
+
+class Signal:
+    """From where on a measurement speaks for a kind. Shares of time stand with the kinds."""
+
+    # Input: a blocked thread that reads less than this from a disk waits for something else.
+    DISK_BYTES_PER_BLOCKED_S: Final = 1e5
+    DISK_PART_OF_READS: Final = 0.2  # read_bytes / rchar: below, files came from memory
+    NETWORK_BYTES_PER_S: Final = 1e5  # received by the host while the input was blocked
+    TAIL_SHARE: Final = 0.1  # of the fetch time, in samples beyond 4 times the median
+    SATURATED: Final = 0.85  # of the CPUs in use: who does not run waits for one of them
+    # Computation.
+    DENORMAL_SHARE: Final = 0.001  # of the values
+    TINY_OP_US: Final = 10.0  # an operator this short is mostly its own dispatch
+    MATMUL_SHARE: Final = 0.5  # of the step, in products that lower precision speeds up
+    # Host.
+    WANTED_PER_CPU: Final = 1.5  # threads that run or want to, for each CPU
+    DELAY_PER_CPU_TIME: Final = 0.3  # waiting for a CPU against running on one
+    RIVAL_CORES: Final = 0.2  # CPU time of other threads, from which on they hold the GIL
+    GIL_CORES: Final = 1.3  # threads that take turns do not use more CPUs than this together
+    WRITTEN_BYTES_PER_S: Final = 1e6  # to a disk, saves not counted
+    GPU_WAITS_FOR_HOST: Final = 0.9  # a GPU that is busy less than this has gaps
 
 
 def _kinds(group: str, moderate: float, high: float, **types: BottleneckType) -> list[Kind]:
@@ -60,13 +72,14 @@ KINDS: dict[str, Kind] = {
             0.05,
             0.20,
             compute=_T.CPU_COMPUTATION,
-            host_overhead=_T.CPU_BOUND,
             precision=_T.CPU_COMPUTATION,
             denormals=_T.CPU_COMPUTATION,
             layout=_T.CPU_COMPUTATION,
             recompute=_T.CPU_COMPUTATION,
             optimizer=_T.CPU_COMPUTATION,
         ),
+        # Some dispatch is part of every step: from a third of it on, it is what to work on.
+        *_kinds("compute", 0.30, 0.50, host_overhead=_T.CPU_BOUND),
         *_kinds(
             "host",
             0.05,

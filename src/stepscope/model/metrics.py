@@ -167,7 +167,7 @@ class PerformanceMetrics:
         known = {field.name for field in fields(cls)}
         kept = {name: value for name, value in saved.items() if name in known}
         kind = kept.get("bottleneck_type")
-        kept["bottleneck_type"] = None if kind is None else BottleneckType(kind)
+        kept["bottleneck_type"] = None if kind is None else BottleneckType.register(kind)
         kept["notes"] = tuple(kept.get("notes") or ())
         return cls(**kept)
 

@@ -28,6 +28,37 @@ LOADER: Final = "loader"  # iter(loader); arg: id of the iterator; text: JSON of
 PROCESS_EXIT: Final = "process.exit"  # the interpreter of this process is shutting down
 HOOK_FAILED: Final = "stepscope.hook_failed"  # an error inside stepscope; text: where and what
 
+# Spans of a loader's worker, on its main thread unless said otherwise; with its CPU clock.
+# `input.…`: the same in the training process (num_workers=0, and the receiving end).
+WORKER_START: Final = "worker.start"  # from the start of the process to its first look for work
+WORKER_IDLE: Final = "worker.idle"  # waits for the number of the next batch
+WORKER_FETCH: Final = "worker.fetch"  # one batch: dataset and collate; arg: its number
+SAMPLE: Final = "input.sample"  # one item of the dataset; arg: its index, -1: not known;
+# value: how many it stands for (fast ones are thinned out); the same of transform and collate
+TRANSFORM: Final = "input.transform"  # arg: number of a `transform` mark
+COLLATE: Final = "input.collate"
+SERIALISE: Final = "worker.serialise"  # in the queue's feeder thread; arg: bytes
+DESERIALISE: Final = "input.deserialise"  # in the training process, or its pin thread
+PIN: Final = "input.pin"
+WORKER: Final = "worker"  # mark; arg: its number; text: JSON: loader, dataset class, file and line
+TRANSFORM_NAME: Final = "transform"  # mark; arg: a number; text: "class\tfile\tline"
+# Samples of a worker, or of the training thread without workers: sums over the fetches of the
+# batches that were read, at the end of each of these; arg: how many batches that are.
+WORKER_RUN_DELAY_NS: Final = "worker.run_delay_ns"
+WORKER_READ_BYTES: Final = "worker.read_bytes"
+WORKER_READ_CHARS: Final = "worker.read_chars"
+
+# Layers and operators, on sampled steps.
+LAYERS_BEGIN: Final = "layers.begin"  # mark: this step is sampled; arg: how many modules
+LAYERS_END: Final = "layers.end"  # mark: all of that step's layers were told; arg: own cost in ns
+LAYER: Final = "layer"  # mark; arg: number; text: "path\tclass\tnumber of the outermost module"
+LAYER_FORWARD: Final = "layer.forward"  # span of one call, recorded when the step is over and
+# without what the timing itself took; arg: number of the layer; value: ns of the calls inside it
+LAYER_BACKWARD: Final = "layer.backward"  # the same, of the call's part of a backward
+LAYER_SAVED_BYTES: Final = "layer.saved_bytes"  # sample; arg: number of the layer
+OP: Final = "op"  # mark; arg: self ns over the profiled steps; text: "name\tcalls\tsteps"
+TRAIT: Final = "trait"  # mark; text: "name\tJSON": a fact about the program (model/traits.py)
+
 # Operations: blocks that the program itself named (profilers/). `text` of all these is the identity
 # of the operation, "<number of its profiler>/<name>".
 OPERATION: Final = "operation"  # span of one run of it; value: CPU ns of this process within it
@@ -43,7 +74,8 @@ OPERATION_LONGEST_NS: Final = "operation.longest_ns"
 OPERATION_FLOPS: Final = "operation.flops"
 
 # Stacks.
-STACK: Final = "stack"  # sample of a thread; arg: number of the stack; value: ns it stands for
+STACK: Final = "stack"  # sample of a thread; arg: number of the stack; value: ns it stands for;
+# text: the innermost span that was open on that thread; flag NATIVE: it ran C that Python called
 STACK_FRAME: Final = "stack.frame"  # mark; arg: number; text: "caller\tline\tfunction\tfile"
 
 # Samples about stepscope itself. Cumulative since the process began, unless said otherwise.
@@ -57,7 +89,10 @@ OWN_PROBE_COST_NS: Final = "stepscope.probe_cost_ns"  # cost of one probe, calib
 OWN_STARTUP_NS: Final = "stepscope.startup_ns"  # wall time spent joining this process
 OWN_RUN_COST_NS: Final = "stepscope.run_cost_ns"  # cost of one run of an operation, calibrated
 OWN_LOOKS_NS: Final = "stepscope.looks_ns"  # wall time of the program that readings at ends took
+OWN_SAMPLED_NS: Final = "stepscope.sampled_ns"  # wall time of the program that sampled steps cost
+OWN_OPERATORS_NS: Final = "stepscope.operators_ns"  # what reading torch.profiler's records took
 OWN_SAMPLER_CPU_NS: Final = "stepscope.sampler_cpu_ns"  # CPU time of the sampler in the program
+OWN_STACKS_CPU_NS: Final = "stepscope.stacks_cpu_ns"  # CPU time of what samples stacks, and names
 OWN_CPU_NS: Final = "stepscope.launcher_cpu_ns"  # CPU time of the launcher
 
 # Samples about a process; arg: its pid. Counters are cumulative since that process began.

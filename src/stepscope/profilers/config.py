@@ -10,7 +10,7 @@ from stepscope import config
 from stepscope.config import Level
 from stepscope.errors import UsageError
 
-__all__ = ["ProfilingConfig", "checked_number"]
+__all__ = ["ProfilingConfig", "checked_level", "checked_number"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class ProfilingConfig:
     gpu_threshold: float = config.GPU_THRESHOLD_PERCENT
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "level", _level(self.level))
+        object.__setattr__(self, "level", checked_level("level", self.level))
         for field in fields(self):
             value = getattr(self, field.name)
             if field.type == "bool" and not isinstance(value, bool):
@@ -70,9 +70,10 @@ def checked_number(name: str, value: Any, more_than: float, at_most: float, what
     return float(value)
 
 
-def _level(value: Any) -> Level:
+def checked_level(name: str, value: Any) -> Level:
+    """The level of that name; UsageError otherwise."""
     try:
         return Level(value.lower() if isinstance(value, str) else value)
     except ValueError:
         allowed = ", ".join(level.value for level in Level)
-        raise UsageError(f"level={value!r} is not known: use one of {allowed}.") from None
+        raise UsageError(f"{name}={value!r} is not known: use one of {allowed}.") from None

@@ -64,8 +64,11 @@ class StackSampler(Protocol):
     """Looks at the Python threads of this process at irregular intervals, from a thread of its own.
 
     Each look at a thread is a sample event: arg is the number of its stack, value the ns since the
-    event before (what the sample stands for), track the thread. Looks at a thread that did not run
-    in between may be told as one, at most every 50 ms.
+    event before (what the sample stands for), track the thread, text the name of the innermost
+    span that was open on it. Flag NATIVE: it ran, or waited in, C that Python code called (a call,
+    an operator, an import, …), as told by the instruction that the innermost frame stands at; what
+    that gets wrong is listed in native/opcodes.h. Looks at a thread that did not run in between may
+    be told as one, at most every 50 ms.
     """
 
     def start(
@@ -128,7 +131,17 @@ class Core(Protocol):
         track: int = 0,
         /,
     ) -> None: ...
-    def sample(self, name: int, value: float, arg: int = 0, track: int = 0, /) -> None: ...
+    def sample(
+        self,
+        name: int,
+        value: float,
+        arg: int = 0,
+        track: int = 0,
+        text: int = 0,
+        flags: int = 0,
+        /,
+    ) -> None: ...
+    def innermost_open(self, track: int, /) -> int: ...
     def mark(self, name: int, arg: int = 0, text: int = 0, /) -> None: ...
     def set_step(self, number: int, /) -> None: ...
     def gc_callback(self, name: int, /) -> Callable[[str, dict[str, int]], None]: ...

@@ -11,6 +11,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
@@ -40,7 +41,7 @@ class _Owner:
 class _ThreadLog(threading.local):
     """The ring and the open spans of one thread; made on its first use of the core."""
 
-    def __init__(self, logs: list[_Log], lock: threading.Lock) -> None:
+    def __init__(self, logs: list[_Log], lock: AbstractContextManager[Any]) -> None:
         self.owner = _Owner()
         self.log = _Log(threading.get_native_id(), weakref.ref(self.owner))
         with lock:
@@ -97,7 +98,8 @@ class TwinCore:
     ) -> None:
         self.now_ns = clock_ns
         self._cpu_ns = cpu_clock_ns
-        self._lock = threading.Lock()
+        # A garbage collection may begin while it is held, and what it calls records.
+        self._lock = threading.RLock()
         self._logs: list[_Log] = []
         self._local = _ThreadLog(self._logs, self._lock)
         self._names: dict[str, int] = {}
@@ -224,7 +226,7 @@ class TwinCore:
             self._step,
             fields.get("track", 0) or log.track,
             kind,
-            0,
+            fields.get("flags", 0),
         )
         self._push(log, row)
 
@@ -239,8 +241,23 @@ class TwinCore:
     ) -> None:
         self._event(SPAN, time_ns, name, duration_ns=duration_ns, arg=arg, value=value, track=track)
 
-    def sample(self, name: int, value: float, arg: int = 0, track: int = 0) -> None:
-        self._event(SAMPLE, self.now_ns(), name, value=value, arg=arg, track=track)
+    def sample(
+        self,
+        name: int,
+        value: float,
+        arg: int = 0,
+        track: int = 0,
+        text: int = 0,
+        flags: int = 0,
+    ) -> None:
+        now_ns = self.now_ns()
+        fields = {"value": value, "arg": arg, "track": track, "text": text, "flags": flags}
+        self._event(SAMPLE, now_ns, name, **fields)
+
+    def innermost_open(self, track: int) -> int:
+        with self._lock:
+            spans = [log.open[-1:] for log in self._logs if log.track == track]
+        return spans[-1][0][0] if spans and spans[-1] else 0
 
     def mark(self, name: int, arg: int = 0, text: int = 0) -> None:
         self._event(MARK, self.now_ns(), name, arg=arg, text=text)
@@ -371,7 +388,7 @@ class TwinCore:
 
     def after_fork(self) -> None:
         """Only the forking thread lives on; what it had recorded is the parent's to write."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._logs = []
         self._local = _ThreadLog(self._logs, self._lock)
         self.generation += 1

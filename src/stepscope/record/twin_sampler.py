@@ -7,6 +7,7 @@ the native one does not know the interpreter's frames.
 from __future__ import annotations
 
 import itertools
+import opcode
 import os
 import random
 import sys
@@ -32,6 +33,21 @@ COUNTERS = (
     "taken", "torn", "late", "truncated", "nodes", "lost_nodes", "cpu_ns",
 )  # fmt: skip
 
+NATIVE = 4
+# As in native/opcodes.h. What the interpreter does itself need not be told apart here: a thread
+# that is seen at such an instruction has lost the GIL in there, so C let go of it.
+_HANDS_OVER = frozenset(
+    opcode.opmap[name]
+    for name in (
+        "CALL", "PRECALL", "CALL_KW", "CALL_FUNCTION_EX", "BINARY_OP", "BINARY_SUBSCR",
+        "BINARY_SLICE", "STORE_SUBSCR", "STORE_SLICE", "DELETE_SUBSCR", "COMPARE_OP", "CONTAINS_OP",
+        "UNARY_NEGATIVE", "UNARY_INVERT", "UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND",
+        "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE", "GET_ITER", "IMPORT_NAME", "BEFORE_WITH",
+        "WITH_EXCEPT_START", "TO_BOOL",
+    )
+    if name in opcode.opmap
+)  # fmt: skip
+
 _numbers = itertools.count(1)  # of the process: a second sampler must not reuse the first's
 _running: list[TwinStackSampler] = []  # at most one
 
@@ -39,7 +55,17 @@ _running: list[TwinStackSampler] = []  # at most one
 class _Samples(Protocol):
     """What it needs of a core."""
 
-    def sample(self, name: int, value: float, arg: int = 0, track: int = 0, /) -> None: ...
+    def sample(
+        self,
+        name: int,
+        value: float,
+        arg: int = 0,
+        track: int = 0,
+        text: int = 0,
+        flags: int = 0,
+        /,
+    ) -> None: ...
+    def innermost_open(self, track: int, /) -> int: ...
     def now_ns(self) -> int: ...
 
 
@@ -65,6 +91,7 @@ class TwinStackSampler:
     def _forget(self) -> None:
         self._numbers: dict[tuple[int, int, int], int] = {}  # (caller, id of the code, instruction)
         self._codes: dict[int, CodeType] = {}  # kept, so that an id stays that code's
+        self._in_c: dict[tuple[int, int], bool] = {}
         self._untold: deque[tuple[int, int, CodeType, int]] = deque()
         self._counters = dict.fromkeys(COUNTERS, 0)
 
@@ -146,10 +173,23 @@ class TwinStackSampler:
         for track, frame in _frames(plan, self._waits_track):
             number = self._number(_sites(frame))
             value = float(now_ns - seen_ns.get(track, before_ns))
-            self._core.sample(self._name, value, number, track)
+            span = self._core.innermost_open(track)
+            flags = NATIVE if self._runs_c(frame) else 0
+            self._core.sample(self._name, value, number, track, span, flags)
             self._seen_ns[track] = now_ns
             self._counters["taken"] += 1
         return now_ns
+
+    def _runs_c(self, frame: FrameType) -> bool:
+        code, instruction = frame.f_code, frame.f_lasti
+        found = self._in_c.get((id(code), instruction))
+        if found is None:
+            found = (
+                0 <= instruction < len(code.co_code) and code.co_code[instruction] in _HANDS_OVER
+            )
+            if id(code) in self._codes:  # kept: its id stays its own
+                self._in_c[id(code), instruction] = found
+        return found
 
     def _number(self, sites: list[tuple[CodeType, int]]) -> int:
         if len(sites) > MAX_DEPTH:

@@ -13,6 +13,7 @@ from rich.text import Text
 from stepscope.model.finding import Finding, Location
 from stepscope.model.summary import PhaseShare, RankSummary, Summary
 from stepscope.report.glyphs import Glyphs, glyphs_for
+from stepscope.report.units import duration, factor, percent, steps_text
 
 if TYPE_CHECKING:
     from stepscope.model.metrics import PerformanceMetrics
@@ -84,7 +85,7 @@ class _View:
         steps = self._summary.steps
         figures = [f"stepscope · {name}" if name else "stepscope"]
         if steps.count:
-            figures.append(f"{_steps(steps.count)} in {_duration(self._summary.wall_ms)}")
+            figures.append(f"{steps_text(steps.count)} in {duration(self._summary.wall_ms)}")
         if steps.per_second is not None:
             figures.append(f"{steps.per_second:.3g} steps/s")
         return self._text((" · ".join(figures), "dim"))
@@ -149,9 +150,9 @@ class _View:
         return table
 
     def _finding(self, number: int, finding: Finding) -> Iterator[RenderableType]:
-        facts = [f"{_percent(finding.share)} of the time"]
+        facts = [f"{percent(finding.share)} of the time"]
         if finding.kind != "compute" and finding.max_speedup is not None:
-            facts.append(f"at most {_factor(finding.max_speedup)} as fast")
+            facts.append(f"at most {factor(finding.max_speedup)} as fast")
         facts.append(f"confidence {int(finding.confidence * 100)} %")  # never rounded up
         yield self._text((f"{number}. {finding.kind}", "bold"), f"  {' · '.join(facts)}")
         if finding.kind == "compute" and number > 1:  # the rest of the time, not a thing to mend
@@ -174,7 +175,7 @@ class _View:
         yield self._indented(self._text(advice.action), _INDENT + 2)
         if advice.expected_speedup is not None:
             low, high = advice.expected_speedup
-            gain = f"expected {_factor(low)} to {_factor(high)} as fast"
+            gain = f"expected {factor(low)} to {factor(high)} as fast"
             yield self._indented(self._text((gain, "green")), _INDENT + 2)
         if advice.risk:
             yield self._indented(self._text((f"Mind: {advice.risk}", "dim")), _INDENT + 2)
@@ -202,8 +203,8 @@ def _sentence(title: str) -> str:
 
 def _rank_cells(rank: RankSummary) -> tuple[str, str, str, str]:
     main = max(rank.shares, key=lambda phase: rank.shares[phase])
-    median = "" if rank.median_ms is None else _duration(rank.median_ms)
-    return str(rank.rank), f"{rank.steps:,}", median, f"{main} {_percent(rank.shares[main])}"
+    median = "" if rank.median_ms is None else duration(rank.median_ms)
+    return str(rank.rank), f"{rank.steps:,}", median, f"{main} {percent(rank.shares[main])}"
 
 
 def _operation_cells(metrics: PerformanceMetrics) -> tuple[str, ...]:
@@ -212,9 +213,9 @@ def _operation_cells(metrics: PerformanceMetrics) -> tuple[str, ...]:
     return (
         metrics.operation,
         f"{calls:,}{failed}",
-        "" if wall_s is None else _duration(wall_s * 1000),
-        "" if wall_s is None or not calls else _duration(wall_s * 1000 / calls),
-        "" if cpu_s is None else _duration(cpu_s * 1000),
+        "" if wall_s is None else duration(wall_s * 1000),
+        "" if wall_s is None or not calls else duration(wall_s * 1000 / calls),
+        "" if cpu_s is None else duration(cpu_s * 1000),
         "" if metrics.peak_ram_mb is None else f"{metrics.peak_ram_mb * 2**20 / 1e6:,.1f} MB",
     )
 
@@ -224,23 +225,3 @@ def _place(location: Location) -> str:
         return location.function or ""
     line = f":{location.line}" if location.line is not None else ""
     return f"{location.file}{line}" + (f" in {location.function}" if location.function else "")
-
-
-def _steps(count: int) -> str:
-    return "1 step" if count == 1 else f"{count:,} steps"
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %" if share >= 0.1 else f"{share * 100:.1f} %"
-
-
-def _factor(factor: float) -> str:
-    return f"{factor:.2f}×" if factor < 10 else f"{factor:.0f}×"
-
-
-def _duration(ms: float) -> str:
-    if ms >= 10_000:
-        return f"{ms / 1000:.1f} s"
-    if ms >= 100:
-        return f"{ms:,.0f} ms"
-    return f"{ms:.2f} ms" if ms >= 0.1 or not ms else f"{ms * 1000:.2g} µs"

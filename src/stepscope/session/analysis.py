@@ -11,9 +11,11 @@ from stepscope.analyze.loop import Loop
 from stepscope.analyze.overhead import OwnCost, OwnCostFold
 from stepscope.analyze.resources import ResourceFold, Resources
 from stepscope.model import names
+from stepscope.model.details import Details
 from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
 from stepscope.model.summary import Summary
+from stepscope.session.details import DetailsFold
 from stepscope.store.status import StatusPage
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ class RunFold:
         # The launcher samples from outside. A program that profiles itself samples too: that
         # counts where there is no launcher, for the sums of two samplers do not mix.
         self._resources = {"launcher": ResourceFold(), "program": ResourceFold()}
+        self._details = DetailsFold()
+        self.details = Details()  # known with the summary
         self._first_ns, self._last_ns = 0, 0
 
     @property
@@ -76,6 +80,8 @@ class RunFold:
         for batch in batches:
             fold.update(batch)
             self._resources[process.role].update(batch)
+            if process.role == "program":
+                self._details.update(process, batch)
             self._last_ns = max(self._last_ns, batch.columns["time_ns"][-1])
 
     def summary(
@@ -102,7 +108,13 @@ class RunFold:
             notes=notes,
             operations=self._operations(),
         )
-        return summarize(run, loops, recorded, advise(findings(loops, resources)))
+        self.details = self._details.get(loops, self._sampler())
+        found = advise(findings(loops, resources, self.details))
+        return summarize(run, loops, recorded, found)
+
+    def _sampler(self) -> ResourceFold:
+        """What whoever samples the host has seen."""
+        return self._resources["launcher" if self._launcher() else "program"]
 
     def _used(self, start_ns: int, end_ns: int, pids: set[int]) -> Resources:
         inside = self._resources["program"].get(start_ns, end_ns, pids)

@@ -52,7 +52,7 @@ def profile_command(options: RunOptions) -> int:
         say(run.notice)
     with signals_held() as mask:
         status = _make_status_folder(run.path)
-        environment = child_environment(os.environ, run.path, status)
+        environment = child_environment(os.environ, run.path, status, options.settings.level)
         try:
             child = start(command, environment, mask)
         except BaseException:
@@ -82,11 +82,11 @@ def _profile(
     if watch is not None:
         with troubles.guard("the report"):
             summary = watch.finish(exit_code)
-    _tell(options, troubles, summary, watch.lost.lines() if watch is not None else [])
+    _tell(options, troubles, run, summary, watch.lost.lines() if watch is not None else [])
 
 
 def _tell(
-    options: RunOptions, troubles: Troubles, summary: Summary | None, lost: list[str]
+    options: RunOptions, troubles: Troubles, run: NewRun, summary: Summary | None, lost: list[str]
 ) -> None:
     """Everything that stepscope has to say, on stderr; what a program reads comes last."""
     # A stderr that is closed is None, and whatever is given None writes to stdout.
@@ -94,11 +94,21 @@ def _tell(
     if summary is not None and shown:
         with troubles.guard("showing the report"):
             show_summary(summary, sys.stderr)
+            # Making it now would cost more than the launcher may use.
+            say(f"charts, source lines and more: stepscope report --html {_named(run.path)}")
     for line in troubles.lines if shown else (*troubles.lines, *lost):
         say(line)
     if summary is not None and options.json and sys.stderr is not None:
         with troubles.guard("writing JSON"):
             print(summary_as_line(summary), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _named(run: Path) -> str:
+    """As short as `stepscope report` takes it from here."""
+    import shlex
+
+    runs = Path(RUNS_FOLDER).resolve()
+    return shlex.quote(run.name if run.parent == runs else str(run))
 
 
 def _accompany(child: Child, watch: Watch | None, options: RunOptions) -> None:

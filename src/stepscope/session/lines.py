@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 
 from stepscope.analyze.lines import LineFold
-from stepscope.collect.stacks import StackCollector
+from stepscope.collect.stacks import StackCollector, tell_stacks_again
 from stepscope.model import names
 from stepscope.model.event import Batch
 from stepscope.model.lines import LineProfile
@@ -22,7 +22,7 @@ __all__ = ["Lines", "lines_table"]
 
 
 class _Stacks:
-    """The one sampler of this process, for all profilers that want lines."""
+    """Short intervals while an operation runs, for all profilers of this process."""
 
     def __init__(self, session: Inside, interval_s: float) -> None:
         self._session = session
@@ -71,6 +71,7 @@ class Lines(Extra):
             _stacks = _Stacks(session, interval_s)
         self._stacks = _stacks
         session.follow(self)
+        tell_stacks_again()  # samples of what was named before will come too
 
     def update(self, process: ProcessInfo, batches: Iterable[Batch]) -> None:
         """Its own process only: numbers of stacks are those of one process."""

@@ -13,8 +13,9 @@ from typing import Any
 from stepscope.collect.cost import HookCost, measure_hook_cost
 from stepscope.collect.gc import GcCollector
 from stepscope.collect.imports import when_imported
+from stepscope.collect.stacks import StackCollector
 from stepscope.collect.torch_hooks import TorchHooks
-from stepscope.config import ENV_STATUS
+from stepscope.config import ENV_LEVEL, ENV_RUN, ENV_STATUS, Settings
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 from stepscope.session.header import Moment, process_header, process_rank
@@ -38,10 +39,11 @@ class Program:
         self._spent_ns = spent_ns  # on joining, so far
         self.recorder = Recorder()
         self.awake = False
-        self._hooked = self._minding = False
+        self._hooked = self._minding = self._left = False
         self._cost: HookCost | None = None
         self._torch = TorchHooks(self.wake)
         self._gc = GcCollector()
+        self._stacks: StackCollector | None = None
 
     def __reduce__(self) -> tuple[type[_Elsewhere], tuple[()]]:
         """Wrapped functions that are pickled by value bring us along into another process."""
@@ -109,8 +111,17 @@ class Program:
         self._mind()
         self._open()
         self._guarded("starting gc", lambda: self._gc.start(self.recorder))
+        self._guarded("sampling stacks", self._sample_stacks)
         self._spent_ns += time.monotonic_ns() - began_ns
         self._say_cost()
+
+    def _sample_stacks(self) -> None:
+        """In all processes of a run. Profilers in the code ask for stacks themselves."""
+        if os.environ.get(ENV_RUN) != self._run:
+            return
+        settings = Settings.of_environment(os.environ.get(ENV_LEVEL))
+        self._stacks = StackCollector(settings.stack_interval_s)
+        self._stacks.start(self.recorder)
 
     def _say_cost(self) -> None:
         sample, intern = self.recorder.sample, self.recorder.intern
@@ -129,10 +140,12 @@ class Program:
     def _after_fork(self) -> None:
         """In a forked child: forget what is the parent's, and go on in files of our own."""
         self._began = Moment.now()
+        self._left = False
         self.recorder.after_fork()
         self._torch.after_fork()
         if self.awake:
             self._open()
+            self._sample_stacks()
 
     def _mind_workers(self, util: Any) -> None:
         """Children of multiprocessing end with os._exit: no atexit, but their own finalizers."""
@@ -142,10 +155,18 @@ class Program:
             util.Finalize(None, program._guarded, args=leave, exitpriority=-100)
 
         util.register_after_fork(self, in_child)
+        process = sys.modules.get("multiprocessing.process")
+        if process is not None and process.parent_process() is not None:
+            in_child(self)  # made by a fork server, before we came
 
     def _leave(self) -> None:
-        """The process ends: write what is pending."""
+        """The process ends: write what is pending. A second call has nothing to do."""
+        if self._left:
+            return
+        self._left = True
         self._guarded("the last events of the device", self._torch.poll)
+        if self._stacks is not None:
+            self._stacks.stop()
         if self.awake and self.recorder.counters()["recorded"]:
             self.recorder.mark(self.recorder.intern(names.PROCESS_EXIT))
         self.recorder.close()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["show_report", "summarise_run"]
 
 
-def show_report(wanted: str, *, json: bool) -> None:
+def show_report(wanted: str, *, json: bool, html: bool = False) -> None:
     """On stdout. A run without a summary (it goes on, or was killed) is summarised as it is."""
     import_pyarrow_lightly()
     run = find_run(Path(RUNS_FOLDER), wanted)
@@ -34,6 +34,10 @@ def show_report(wanted: str, *, json: bool) -> None:
         check_segments(run, finished=read_meta(run).get("ended_unix") is not None)
     if json:
         print(summary_as_line(summary))  # noqa: T201
+    elif html:
+        from stepscope.session.page import write_page
+
+        print(write_page(run, summary))  # noqa: T201
     else:
         show_summary(summary, sys.stdout)
 

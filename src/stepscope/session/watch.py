@@ -17,6 +17,7 @@ from stepscope.session.live import live_text
 from stepscope.session.losses import Lost, count_lost
 from stepscope.session.meta import about_run, describe_end, describe_start
 from stepscope.session.troubles import Troubles
+from stepscope.store.details import write_details
 from stepscope.store.index import add_run
 from stepscope.store.layout import frames_number
 from stepscope.store.rundir import NewRun, write_meta
@@ -124,6 +125,9 @@ class Watch:
         with guard("writing the summary"):
             if summary is not None:
                 write_summary(run, summary)
+        with guard("writing the details"):
+            if summary is not None:
+                write_details(run, self._fold.details)
         with guard("writing meta.json"):
             write_meta(run, self._meta)
         with guard("remembering the run"):

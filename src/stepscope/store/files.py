@@ -10,16 +10,23 @@ from typing import Any
 
 from stepscope.errors import FormatError
 
-__all__ = ["read_json", "write_json"]
+__all__ = ["read_json", "write_json", "write_text"]
 
 _MAX_BYTES = 64 << 20  # far more than any of ours
 
 
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
+def write_json(path: Path, document: Mapping[str, Any], indent: int | None = 2) -> None:
     """Readers see the old file or the new one, never a part. OSError: the old one stays."""
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(document, indent=indent, separators=separators, ensure_ascii=False)
+    write_text(path, text + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """As write_json. What UTF-8 has no place for (half a surrogate pair) becomes a “?”."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        draft.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        draft.write_bytes(text.encode("utf-8", "replace"))
         draft.replace(path)
     except OSError:
         draft.unlink(missing_ok=True)

@@ -14,7 +14,9 @@ from stepscope.collect.forward import ForwardCollector
 from stepscope.collect.torch_hooks import TorchHooks
 from stepscope.collect.transfer import TransferCollector
 from stepscope.model import names
+from stepscope.record.recorder import Recorder
 from tests.unit.collect.conftest import Read, Started
+from tests.unit.collect.sampling import Sampled
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch.compile warns of itself
 BACKEND = "aot_eager"
@@ -99,6 +101,27 @@ def compiled_training_step() -> None:
         compiled(torch.ones(2, 4))
 
 
+def trained_with_a_compiled_part() -> None:
+    compiled = torch.compile(Net(broken=True), backend=BACKEND)
+    model = nn.Sequential(Block(), compiled, Block())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for rows in (2, 2, 2, 2, 3, 3):
+        optimizer.zero_grad()
+        model(torch.ones(rows, 4)).sum().backward()
+        optimizer.step()
+
+
+def trained_with_a_compiled_model() -> None:
+    for model in (torch.compile(Net(hooks=True, broken=True), backend=BACKEND), Net()):
+        if isinstance(model, Net):
+            model.compile(backend=BACKEND)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for _ in range(6):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+
+
 def counted(program: Callable[[], None]) -> dict[str, Any]:
     torch._dynamo.reset()
     counters = torch._dynamo.utils.counters
@@ -133,6 +156,25 @@ def test_graphs_and_breaks_are_those_of_the_bare_program(
 
     assert counted(program) == bare
     assert read(names.BACKWARD)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        compiled_training_step,
+        trained_with_a_compiled_part,
+        trained_with_a_compiled_model,
+    ],
+)
+def test_the_same_when_steps_are_sampled(
+    program: Callable[[], None], started: Started, recorder: Recorder, read: Read
+) -> None:
+    bare = counted(program)
+    started(Sampled())
+
+    assert counted(program) == bare
+    assert recorder.failures == {}
+    assert program is compiled_training_step or read(names.LAYER_FORWARD)
 
 
 def test_a_compiled_model_is_one_forward_span(started: Started, read: Read) -> None:

@@ -106,7 +106,6 @@ def test_all_that_was_seen_has_a_name_when_it_stopped(
 
 def test_our_own_threads_are_not_seen(recorder: Recorder, read: Read, started: Any) -> None:
     done = threading.Event()
-    # A library that an earlier test used may have left a thread of its own, such as tqdm's.
     others = {thread.native_id for thread in threading.enumerate()} - {threading.get_native_id()}
     own = threading.Thread(target=done.wait, name="stepscope-system")
     own.start()
@@ -132,15 +131,79 @@ def test_only_the_threads_that_are_asked_for(
     assert {row.track for row in read(names.STACK)} == {other.native_id}
 
 
-def test_a_second_one_at_a_time_is_a_failure_of_ours_not_of_the_program(
+def looks_in(recorder: Recorder, read: Read, seconds: float) -> int:
+    """How often this thread is seen in that time."""
+    began_ns = recorder.now_ns()
+    spin(seconds)
+    mine = [row for row in read(names.STACK) if row.track == threading.get_native_id()]
+    return sum(row.time_ns > began_ns for row in mine)
+
+
+def test_two_share_a_sampler_and_the_finer_interval_holds_while_somebody_wants_it(
+    recorder: Recorder, read: Read, started: Any
+) -> None:
+    coarse = started(StackCollector(0.1))
+    fine = started(StackCollector(0.002))
+    assert looks_in(recorder, read, 0.4) > 12
+    fine.stop()
+    assert 1 <= looks_in(recorder, read, 0.4) <= 8
+    fine.start(recorder)
+    coarse.stop()
+    assert looks_in(recorder, read, 0.4) > 12
+    fine.stop()
+    assert looks_in(recorder, read, 0.1) == 0
+    rows = read()
+    used = {row.arg for row in rows if row.name == names.STACK}
+    assert used == used & {row.arg for row in rows if row.name == names.STACK_FRAME} != set()
+    assert recorder.failures == {}
+
+
+def test_one_that_wants_all_threads_beside_one_that_wants_some_sees_all(
+    recorder: Recorder, read: Read, started: Any
+) -> None:
+    other = threading.Thread(target=spin, args=(0.3,))
+    other.start()
+    assert other.native_id is not None
+    started(StackCollector(0.005, [other.native_id]))
+    second = started(StackCollector(0.005))
+    other.join()
+    second.stop()
+    tracks = {row.track for row in read(names.STACK)}
+    assert tracks >= {other.native_id, threading.get_native_id()}
+
+
+def test_who_begins_to_listen_later_can_have_all_numbers_told_again(
+    recorder: Recorder, read: Read, started: Any
+) -> None:
+    collector = started(StackCollector(0.001))
+    spin(0.1)
+    collector.stop()
+    before = {row.arg: row.text for row in read(names.STACK_FRAME)}
+    began_ns = recorder.now_ns()
+    stacks.tell_stacks_again()
+    again = [row for row in read(names.STACK_FRAME) if row.time_ns > began_ns]
+    assert {row.arg: row.text for row in again} == before != {}
+
+
+def test_another_core_at_the_same_time_is_a_failure_of_ours_not_of_the_program(
     recorder: Recorder, started: Any
 ) -> None:
     started(StackCollector(0.001))
+    another: Any = TwinCore()
+    elsewhere = Recorder(another)
     second = StackCollector(0.001)
-    second.start(recorder)
-    assert recorder.failures == {"starting the stack sampler": 1}
+    second.start(elsewhere)
+    assert elsewhere.failures == {"starting the stack sampler": 1}
     second.stop()
     second.resolve()
+
+
+def test_what_it_costs_is_recorded(recorder: Recorder, read: Read, started: Any) -> None:
+    collector = started(StackCollector(0.001))
+    spin(0.3)
+    collector.stop()
+    said = max(row.value for row in read(names.OWN_STACKS_CPU_NS))
+    assert collector.counters()["cpu_ns"] <= said < 0.15e9
 
 
 PROGRAM = """

@@ -1,0 +1,134 @@
+"""What a session measured → its bottlenecks, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from stepscope.analyze.gauges import Crossing
+from stepscope.analyze.judge import graded
+from stepscope.analyze.words import duration, percent, plural
+from stepscope.model.bottlenecks import BottleneckProfile
+from stepscope.model.finding import Finding
+from stepscope.model.metrics import MB, PerformanceMetrics
+from stepscope.model.types import BottleneckType
+
+__all__ = [
+    "OperationRecord",
+    "finding_bottlenecks",
+    "memory_bottleneck",
+    "operation_bottlenecks",
+    "worst_first",
+]
+
+_HIGH = 4.0  # times the threshold: as the kinds of finding have it, 5 % moderate and 20 % high
+
+
+class OperationRecord(NamedTuple):
+    """An operation of a session; `own_ns`: without the operations that ran within it."""
+
+    name: str
+    type: BottleneckType
+    metrics: PerformanceMetrics
+    own_ns: float
+
+
+def operation_bottlenecks(
+    records: Iterable[OperationRecord], session_ns: int, threshold: float
+) -> Iterator[BottleneckProfile]:
+    """Operations that took at least that share of the session by themselves."""
+    for one in records:
+        share = min(1.0, one.own_ns / session_ns) if session_ns else 0.0
+        if share < threshold:
+            continue
+        metrics = one.metrics
+        yield BottleneckProfile(
+            bottleneck_type=one.type,
+            operation_name=one.name,
+            severity=graded(share, threshold, min(1.0, _HIGH * threshold)),
+            frequency=metrics.calls or 0,
+            execution_time=metrics.execution_time,
+            memory_usage=metrics.peak_ram_mb,
+            gpu_memory_usage=metrics.peak_gpu_mb,
+            cpu_usage=metrics.cpu_usage,
+            optimization_potential=share,
+            share=share,
+            confidence=1.0,  # its time was measured, and its cause is the one that was named
+            evidence=tuple(_evidence(one, share)),
+        )
+
+
+def _evidence(one: OperationRecord, share: float) -> Iterator[str]:
+    runs = plural(one.metrics.calls or 0, "run")
+    by_itself = f"{percent(share)} of the session ({duration(one.own_ns)} in {runs})"
+    wall_ns = (one.metrics.execution_time or 0.0) * 1e9
+    if wall_ns - one.own_ns > 0.01 * wall_ns:
+        inner = duration(wall_ns - one.own_ns)
+        yield f"By itself it took {by_itself}; another {inner} went to operations within it."
+    else:
+        yield f"It took {by_itself}."
+    if one.metrics.cpu_time is not None and wall_ns:
+        cores = one.metrics.cpu_time * 1e9 / wall_ns
+        yield f"It kept {cores:.1f} CPUs busy{'' if cores >= 0.5 else ': most of it was waiting'}."
+
+
+def memory_bottleneck(
+    name: str, of: str, found: Crossing, total_bytes: float | None = None
+) -> BottleneckProfile | None:
+    """A threshold of memory that was passed; None: it was not.
+
+    Its severity is the mean of how far (0 at the threshold, 1 when nothing is left) and how long
+    (as a share of the session). What it cost in time was not measured.
+    """
+    if not found.times:
+        return None
+    above, watched = duration(found.above_ns), duration(found.watched_ns)
+    times = plural(found.times, "time")
+    return BottleneckProfile(
+        bottleneck_type=BottleneckType.MEMORY_ALLOCATION,
+        operation_name=name,
+        severity=(found.far + found.long) / 2,
+        frequency=found.times,
+        execution_time=found.above_ns / 1e9,
+        memory_usage=None if total_bytes is None else found.peak * total_bytes / MB,
+        confidence=1.0,  # read from the kernel or the driver, not inferred
+        evidence=(
+            f"Up to {percent(found.peak)} of {of} was taken.",
+            (
+                f"The threshold of {percent(found.threshold)} was crossed {times}"
+                f" and passed for {above} of {watched}."
+            ),
+        ),
+    )
+
+
+def finding_bottlenecks(
+    findings: Iterable[Finding], metrics: PerformanceMetrics, threshold: float, steps: int
+) -> Iterator[BottleneckProfile]:
+    """Findings of a training loop of so many steps, or of the session where there was none. The
+    computation of a loop is what it is for, and no bottleneck."""
+    in_loop = steps > 0
+    for found in findings:
+        is_memory = found.kind == "memory-pressure"
+        if (in_loop and found.kind == "compute") or (found.share < threshold and not is_memory):
+            continue
+        advice = found.recommendation
+        yield BottleneckProfile(
+            bottleneck_type=found.bottleneck_type,
+            operation_name=found.kind,
+            severity=found.severity,
+            frequency=max(1, steps),
+            execution_time=None if is_memory else found.share * (metrics.execution_time or 0.0),
+            memory_usage=metrics.peak_ram_mb,
+            gpu_memory_usage=metrics.peak_gpu_mb,
+            cpu_usage=metrics.cpu_usage,
+            suggestions=() if advice is None else (f"{advice.title}: {advice.action}",),
+            optimization_potential=None if is_memory else found.share,
+            share=None if is_memory else found.share,
+            confidence=found.confidence,
+            evidence=(f"{found.title[:1].upper()}{found.title[1:]}.", *found.evidence),
+        )
+
+
+def worst_first(found: Iterable[BottleneckProfile]) -> tuple[BottleneckProfile, ...]:
+    return tuple(sorted(found, key=lambda one: (-one.severity, one.operation_name)))

@@ -1,0 +1,136 @@
+"""Findings about work that is not the model's arithmetic: dispatching it, and doing it twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepscope.analyze.evidence import Evidence
+from stepscope.analyze.phase_finding import phase_finding
+from stepscope.analyze.words import bytes_text, duration, percent
+from stepscope.model import traits
+from stepscope.model.finding import Finding
+from stepscope.model.kinds import Signal
+from stepscope.model.phases import Phase
+
+__all__ = ["host_overhead", "recompute"]
+
+_COMPUTE = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
+
+
+def host_overhead(evidence: Evidence) -> Finding | None:
+    """Python and dispatch between the operators: computation less what its operators take
+    themselves. Operators shorter than their own dispatch count as dispatch."""
+    if evidence.details.ops:
+        return _by_operators(evidence)
+    return _by_stacks(evidence)
+
+
+def _by_operators(evidence: Evidence) -> Finding | None:
+    whole, ops = evidence.whole, evidence.details.ops
+    step_ms = whole.step_ns / 1e6
+    computed_ms = whole.share(*_COMPUTE) * step_ms
+    working_ms = sum(
+        op.self_ms for op in ops if op.self_ms * 1e3 >= Signal.TINY_OP_US * max(op.calls, 1e-9)
+    )
+    # Profiled steps may be slower than others: then the operators' parts of them count.
+    all_ms = sum(op.self_ms for op in ops)
+    working_ms *= min(1.0, computed_ms / all_ms) if all_ms else 1.0
+    overhead_ms = computed_ms - working_ms
+    if overhead_ms <= 0 or not step_ms:
+        return None
+    calls = sum(op.calls for op in ops)
+    said = [
+        (
+            f"Of {duration(computed_ms * 1e6)} of computation a step,"
+            f" {duration(working_ms * 1e6)} are operators that take more than"
+            f" {Signal.TINY_OP_US:g} µs each."
+        )
+    ]
+    said.append(f"{calls:,.0f} operators run in every step{_median(evidence)}.")
+    return phase_finding(
+        evidence,
+        "host-overhead",
+        "host-bound: Python and dispatch between operators take",
+        _COMPUTE,
+        said,
+        share=overhead_ms / step_ms,
+        separated=min(1.0, overhead_ms / computed_ms),
+        measures={"ops_per_step": calls, **_compiled(evidence)},
+    )
+
+
+def _by_stacks(evidence: Evidence) -> Finding | None:
+    """Without operators: the time of the model in which Python itself ran, not C."""
+    whole = evidence.whole
+    ran_ms = total_ms = 0.0
+    for stacks in evidence.stacks("main", Phase.FORWARD):
+        known = [line for line in stacks.lines if line.native_share is not None]
+        ran = sum(line.share * (1.0 - (line.native_share or 0.0)) for line in known)
+        ran_ms += stacks.ms * min(1.0, ran)
+        total_ms += stacks.ms
+    if not total_ms or not ran_ms:
+        return None
+    share = whole.share(Phase.FORWARD) * ran_ms / total_ms
+    said = [f"{percent(ran_ms / total_ms)} of the forward pass ran Python, not C."]
+    return phase_finding(
+        evidence,
+        "host-overhead",
+        "host-bound: Python code in the model takes",
+        [Phase.FORWARD],
+        said,
+        share=share,
+        separated=min(1.0, ran_ms / total_ms),
+        missing=("Operators were not profiled: what dispatch adds to it is not known.",),
+        measures=_compiled(evidence),
+    )
+
+
+def _median(evidence: Evidence) -> str:
+    seen: Any = evidence.trait(traits.OPS_PER_STEP)
+    median = seen.get("median_us") if isinstance(seen, dict) else None
+    return "" if median is None else f", the median one {median:.0f} µs"
+
+
+def _compiled(evidence: Evidence) -> dict[str, float]:
+    compiled = evidence.trait(traits.COMPILED)
+    return {} if compiled is None else {"compiled": float(bool(compiled))}
+
+
+def recompute(evidence: Evidence) -> Finding | None:
+    """Forward passes that are done again in backward, to save memory."""
+    seen = evidence.trait(traits.RECOMPUTE) or {}
+    again_ms, step_ms = float(seen.get("ms", 0.0)), evidence.whole.step_ns / 1e6
+    if not again_ms or not step_ms:
+        return None
+    said = [
+        (
+            f"{duration(again_ms * 1e6)} of every {duration(step_ms * 1e6)} step repeat forward"
+            f" passes of {seen.get('calls', 0):g} checkpointed blocks."
+        )
+    ]
+    measures = {"recompute_ms": again_ms}
+    free, total = _memory(evidence)
+    if free is not None and total:
+        said.append(f"{bytes_text(free)} of {bytes_text(total)} memory were never used.")
+        measures |= {"free_bytes": free, "total_bytes": total}
+    return phase_finding(
+        evidence,
+        "recompute",
+        "compute-bound: computing activations again takes",
+        [Phase.BACKWARD],
+        said,
+        share=min(again_ms / step_ms, evidence.whole.share(Phase.BACKWARD)),
+        missing=() if free is not None else ("How much memory was free was not measured.",),
+        measures=measures,
+    )
+
+
+def _memory(evidence: Evidence) -> tuple[float | None, float | None]:
+    """(never used, all) of the memory that activations lie in."""
+    resources = evidence.whole.resources
+    gpus = [g for g in resources.gpus if g.memory_total_bytes and g.memory_used_bytes is not None]
+    if gpus:
+        fullest = min(gpus, key=lambda g: (g.memory_total_bytes or 0) - (g.memory_used_bytes or 0))
+        total = fullest.memory_total_bytes or 0.0
+        return total - (fullest.memory_used_bytes or 0.0), total
+    return resources.memory_available_bytes, resources.memory_total_bytes

@@ -1,0 +1,31 @@
+"""Whose code a file is: the user's own, or somebody else's."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+__all__ = ["is_users"]
+
+_PACKAGES = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\]"
+    r"|[/\\]lib(?:64)?[/\\]python\d+(?:\.\d+)?(?:\.zip)?[/\\]"  # the standard library
+    r"|[/\\]Python\d*[/\\]Lib[/\\]"  # on Windows
+    r"|[/\\]torchinductor_[^/\\]*[/\\]"  # made by torch.compile
+    r"|[/\\]stepscope[/\\](?:__init__|errors|config|(?:bootstrap|collect|record|session|profilers"
+    r"|integrations|model|store|stats|analyze|advise|launch|report|cli)[/\\][^\t]*)(?:\.py)?$"
+)
+# What compiled text is called where a person typed it: `python -c`, a prompt, a notebook.
+_TYPED = ("<stdin>", "<string>", "<ipython-input", "<doctest")
+# Functions that dataclasses and namedtuples make of text, which is called "<string>" as well.
+_MADE = ("__create_fn__", "<lambda>", "namedtuple_")
+
+
+@lru_cache(maxsize=65536)
+def is_users(file: str, function: str = "") -> bool:
+    """Neither of the standard library, nor of an installed package, nor ours, nor made by one."""
+    if not file:
+        return False
+    if file.startswith("<"):
+        return file.startswith(_TYPED) and not function.startswith(_MADE)
+    return _PACKAGES.search(file) is None

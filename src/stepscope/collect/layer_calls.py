@@ -1,0 +1,169 @@
+"""Times the module calls of one sampled step."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from stepscope.collect.chain import placed
+from stepscope.collect.graph_nodes import can_mark, nodes_of
+from stepscope.collect.layer_backward import LayerCall, Mark, set_backward_times
+from stepscope.collect.watch import Call
+from stepscope.model import names
+from stepscope.record.recorder import Recorder
+
+__all__ = ["Look", "SampledCalls"]
+
+MOST_CALLS = 2000  # of a step: with those of backward, half of what the recorder's ring can hold
+MARK_NS = 900  # what a hook on a node costs where torch calls it; the clock inside sees the rest
+_PASSED, _RECOMPUTED = -1, -2
+
+Table = Mapping[int, int]  # id of a module → number of the layer
+Look = Callable[[Any, tuple[Any, ...], Any], None]  # shown module, arguments and result
+
+
+class Recomputed(NamedTuple):
+    calls: int
+    ns: int
+
+
+class SampledCalls:
+    """From one step end to the next. `call` takes the place of the hook on module calls."""
+
+    def __init__(self, recorder: Recorder, table_of: Callable[[Any], Table]) -> None:
+        import torch
+
+        self.calls: list[LayerCall] = []
+        self.overflowed = False
+        self.own_ns = 0
+        self._marks: list[Mark] = []
+        self._live = True
+        self._marking = False
+        self._current: LayerCall | None = None
+        self._table: Table = {}
+        self._table_of = table_of
+        self.look: Look | None = None  # who else wants to see the calls
+        self._thread = threading.get_ident()
+        self._now, self._failed, self._is_open = recorder.now_ns, recorder.failed, recorder.is_open
+        self._backward = recorder.intern(names.BACKWARD)
+        self._with_gradients = torch.is_grad_enabled
+        self._can_mark, self._tensor = can_mark(torch), torch.Tensor
+        self._recomputed_calls = self._recomputed_ns = 0
+        self.call = self._make_call()
+
+    def close(self) -> None:
+        """The step is over. Nodes that outlive it keep their hooks, which do nothing any more."""
+        self._live = False
+        self.own_ns += len(self._marks) * MARK_NS
+        set_backward_times(self._marks)
+        self._marks.clear()
+
+    @property
+    def recomputed(self) -> Recomputed:
+        """Outermost calls within a backward: what torch.utils.checkpoint did not keep."""
+        return Recomputed(self._recomputed_calls, self._recomputed_ns)
+
+    def backward_done(self) -> None:
+        if not self._is_open(self._backward):  # else it was one inside another
+            self._marks.append((self._now(), None, True))
+
+    def _make_call(self) -> Call:
+        now, failed = self._now, self._failed
+
+        def call(
+            original: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        ) -> Any:
+            began_ns = now()
+            made: LayerCall | None = None
+            try:
+                made = self._enter(module, args, kwargs)
+            except Exception as error:  # noqa: BLE001 - the border with the user's program
+                failed(names.LAYER_FORWARD, error)
+            if made is None:
+                return original(module, *args, **kwargs)
+            result = None
+            made.start = now()
+            try:
+                result = original(module, *args, **kwargs)
+                made.end = now()
+                return result
+            finally:
+                try:
+                    self._leave(made, began_ns, module, args, result)
+                except Exception as error:  # noqa: BLE001
+                    failed(names.LAYER_FORWARD, error)
+
+        made: Call = placed(call)
+        return made
+
+    def _enter(
+        self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> LayerCall | None:
+        if not self._live or threading.get_ident() != self._thread:
+            return None
+        parent = self._current
+        if parent is None:
+            number = self._number_outermost(module)
+        elif parent.number < 0:
+            return None
+        else:
+            number = self._table.get(id(module), _PASSED)
+            if number < 0:  # not the model's, or too deep: time of what called it
+                return None
+        made = self._current = LayerCall(number, parent)
+        if number >= 0:
+            self._mark(made, (*args, *kwargs.values()), True)
+        return made
+
+    def _number_outermost(self, module: Any) -> int:
+        if self._is_open(self._backward):
+            return _RECOMPUTED
+        if not self._with_gradients():  # evaluation
+            return _PASSED
+        self._marking = self._can_mark()
+        self._table = self._table_of(module)
+        return self._table.get(id(module), _PASSED)
+
+    def _leave(
+        self, made: LayerCall, began_ns: int, module: Any, args: tuple[Any, ...], result: Any
+    ) -> None:
+        parent = self._current = made.parent
+        ended_ns = made.end or self._now()
+        made.lasted = ended_ns - made.start - made.own
+        if made.number >= 0 and made.end:  # else an exception left it
+            self._keep(made)
+            if parent is not None:
+                parent.inside += made.lasted
+            self._mark(made, (result,), False)
+            if self.look is not None:
+                self.look(module, args, result)
+        elif made.number == _RECOMPUTED:
+            self._recomputed_calls += 1
+            self._recomputed_ns += made.lasted
+        own_ns = (made.start - began_ns) + (self._now() - ended_ns) + made.own
+        if parent is not None:
+            parent.own += own_ns
+        else:
+            self.own_ns += own_ns
+
+    def _keep(self, made: LayerCall) -> None:
+        if len(self.calls) < MOST_CALLS:
+            self.calls.append(made)
+        else:
+            self.overflowed, self._live = True, False
+
+    def _mark(self, made: LayerCall, values: tuple[Any, ...], ends: bool) -> None:
+        """Have autograd tell when it comes to what the call returned, or was given."""
+        if not self._marking or not self._with_gradients():
+            return
+        nodes = nodes_of(values, self._tensor)
+        if nodes:
+            now, append = self._now, self._marks.append
+
+            def passed(_: Any) -> None:
+                if self._live:
+                    append((now(), made, ends))
+
+            for node in nodes:
+                node.register_prehook(passed)

@@ -1,0 +1,64 @@
+"""All that looks closer at a few steps, for one process and level."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from stepscope.collect.hooking import HookingCollector
+from stepscope.collect.layers import LayersCollector
+from stepscope.collect.operators import OPERATOR_PLANS, OperatorsCollector
+from stepscope.collect.sampled import PACES, Pace, SampledSteps
+from stepscope.collect.traits import TraitsCollector
+from stepscope.collect.watch import Watch
+
+__all__ = ["Sampling"]
+
+DEFAULT = "basic"
+
+
+class Sampling:
+    """Layers, operators and traits. `stepped` is to be called after every optimizer step."""
+
+    def __init__(self, level: str = DEFAULT, pace: Pace | None = None) -> None:
+        """pace: another one than the level's."""
+        level = level if level in PACES else DEFAULT
+        self.watch = Watch()
+        self._unseen: Callable[[Any], None] | None = None  # `_stepped` where dynamo does not look
+        self._layers = LayersCollector(self.watch)
+        self._operators = OperatorsCollector(OPERATOR_PLANS[level])
+        self._steps = SampledSteps(self.watch, pace or PACES[level])
+        self._traits = TraitsCollector(self._steps.roots, self._layers)
+        self._steps.samplers = (self._layers, self._traits)
+        # In the order in which they start; the steps last, for they begin and end the others.
+        self.collectors: tuple[HookingCollector, ...] = (
+            self._layers,
+            self._traits,
+            self._operators,
+            self._steps,
+        )
+
+    def __reduce__(self) -> tuple[type[Sampling], tuple[str]]:
+        """See StepsCollector: a hook that is pickled by value brings it along."""
+        return Sampling, ("production",)
+
+    def stepped(self, optimizer: Any) -> None:
+        if self._unseen is None:
+            disable = getattr(sys.modules.get("torch._dynamo"), "disable", None)
+            if disable is None:  # nothing was compiled so far
+                self._stepped(optimizer)
+                return
+            # Ours dynamo passes by, but not what we call in Python's own modules.
+            self._unseen = disable(self._stepped)
+        self._unseen(optimizer)
+
+    def _stepped(self, optimizer: Any) -> None:
+        """None of these raises."""
+        self._steps.after_step(optimizer)
+        self._traits.after_step(optimizer)
+        self._operators.after_step()
+
+    def after_fork(self) -> None:
+        """In a child: it is not in the step that its parent looks at."""
+        self._steps.drop()

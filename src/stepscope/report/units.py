@@ -1,0 +1,48 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+__all__ = ["amount", "bytes_text", "duration", "factor", "percent", "steps_text"]
+
+
+def percent(share: float) -> str:
+    return f"{share * 100:.0f} %" if share >= 0.1 else f"{share * 100:.1f} %"
+
+
+def factor(times: float) -> str:
+    return f"{times:.2f}×" if times < 10 else f"{times:.0f}×"
+
+
+def duration(ms: float) -> str:
+    """
+    >>> duration(0.0123), duration(12.3), duration(431.2), duration(43_120.0)
+    ('12 µs', '12.30 ms', '431 ms', '43.1 s')
+    """
+    if ms >= 10_000:
+        return f"{ms / 1000:.1f} s"
+    if ms >= 100:
+        return f"{ms:,.0f} ms"
+    return f"{ms:.2f} ms" if ms >= 0.1 or not ms else f"{ms * 1000:.2g} µs"
+
+
+def bytes_text(size: float) -> str:
+    """
+    >>> bytes_text(512), bytes_text(19.3e6), bytes_text(1.1e9)
+    ('512 B', '19 MB', '1.1 GB')
+    """
+    for unit, each in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= each:
+            return f"{size / each:.1f} {unit}" if size < 10 * each else f"{size / each:,.0f} {unit}"
+    return f"{size:.0f} B"
+
+
+def amount(value: float) -> str:
+    """
+    >>> amount(3.0), amount(0.25), amount(1234.0)
+    ('3', '0.25', '1,234')
+    """
+    return f"{value:,.0f}" if value == round(value) else f"{value:.3g}"
+
+
+def steps_text(count: int) -> str:
+    return "1 step" if count == 1 else f"{count:,} steps"

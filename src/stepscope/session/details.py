@@ -1,0 +1,48 @@
+"""Folds what stands behind the findings: the input pipeline, stacks, layers, operators, traits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepscope.analyze.layers import LayerFold
+from stepscope.analyze.loop import Loop
+from stepscope.analyze.pipeline import PipelineFold
+from stepscope.analyze.resources import ResourceFold
+from stepscope.analyze.stacks import StackFold
+from stepscope.analyze.timeline import make_timeline
+from stepscope.model.details import Details
+from stepscope.model.event import Batch
+from stepscope.model.process import ProcessInfo
+
+__all__ = ["DetailsFold"]
+
+
+class DetailsFold:
+    """`update` with every batch of every process of the program; `get` at any time."""
+
+    def __init__(self) -> None:
+        self._pipeline = PipelineFold()
+        self._stacks = StackFold()
+        self._layers = LayerFold()
+
+    def update(self, process: ProcessInfo, batch: Batch) -> None:
+        self._pipeline.update(process, batch)
+        self._stacks.update(process, batch)
+        self._layers.update(process, batch)
+
+    def get(self, loops: Sequence[Loop], resources: ResourceFold) -> Details:
+        """`loops`: one of each rank; `resources`: of whoever sampled the host."""
+        if not loops:
+            return Details()
+        layers = self._layers.get(loops)
+        first = min(loops, key=lambda loop: loop.rank)
+        return Details(
+            pipeline=self._pipeline.get(loops),
+            stacks=self._stacks.get(loops),
+            layers=layers.layers,
+            layer_steps=layers.layer_steps,
+            ops=layers.ops,
+            op_steps=layers.op_steps,
+            traits=layers.traits,
+            timeline=make_timeline(first, resources, {loop.pid for loop in loops}),
+        )

@@ -1,0 +1,52 @@
+"""Makes report.html of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.errors import FormatError, MissingExtraError, UsageError
+from stepscope.session.troubles import say
+from stepscope.store.details import read_details
+from stepscope.store.files import write_text
+from stepscope.store.rundir import read_meta
+from stepscope.store.source import SourceReader
+
+if TYPE_CHECKING:
+    from stepscope.model.details import Details
+    from stepscope.model.summary import Summary
+
+__all__ = ["PAGE", "write_page"]
+
+PAGE = "report.html"
+
+
+def write_page(run: Path, summary: Summary) -> Path:
+    """Where it is. Details that cannot be read are told of and left out."""
+    try:
+        from stepscope.report.html import render_page
+    except ModuleNotFoundError as error:
+        if error.name not in ("jinja2", "markupsafe"):
+            raise
+        raise MissingExtraError("What makes pages (jinja2)", "html") from error
+    meta = read_meta(run)
+    began = meta.get("started_unix")
+    reader = SourceReader(
+        Path(str(meta.get("cwd") or run)), began if isinstance(began, int | float) else None
+    )
+    path = run / PAGE
+    try:
+        write_text(path, render_page(summary, _details(run), reader.lines))
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written ({error.strerror}): copy the run to where you may write."
+        ) from error
+    return path
+
+
+def _details(run: Path) -> Details | None:
+    try:
+        return read_details(run)
+    except FormatError as error:
+        say(str(error))
+        return None

@@ -1,0 +1,77 @@
+"""The engine behind the trackers: what is read now, and what the sampler saw during a session."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from stepscope.analyze.gauges import GaugeFold
+from stepscope.collect.current import (
+    cpu_count,
+    cpu_frequency_mhz,
+    cpu_times_s,
+    gpu_memory,
+    io_bytes,
+    machine_memory,
+)
+from stepscope.collect.own_memory import rss_bytes
+from stepscope.config import SAMPLING_INTERVAL_S
+from stepscope.session.inside import inside
+from stepscope.session.profile import shared_profile
+from stepscope.session.wishes import Wishes
+
+__all__ = [
+    "Tracking",
+    "cpu_count",
+    "cpu_frequency_mhz",
+    "cpu_times_s",
+    "gpu_memory",
+    "io_bytes",
+    "machine_memory",
+    "now_s",
+    "rss_bytes",
+]
+
+
+def now_s() -> float:
+    """The recorder's clock."""
+    return inside().recorder.now_ns() / 1e9
+
+
+class Tracking:
+    """Keeps the sampler going from `start` to `stop`, and what it saw from then on."""
+
+    def __init__(self, interval_s: float = SAMPLING_INTERVAL_S) -> None:
+        self._interval_s = interval_s
+        self._run: AbstractContextManager[Any] | None = None
+        self._gauges: GaugeFold | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._run is not None
+
+    @property
+    def gauges(self) -> GaugeFold | None:
+        """None: it was never started."""
+        if self._run is not None:
+            inside().pull()
+        return self._gauges
+
+    def start(self) -> None:
+        """Again: from now on."""
+        self.stop()
+        session = inside()
+        self._gauges = GaugeFold(session.recorder.now_ns())
+        session.follow(self._gauges)
+        wishes = Wishes(gpu=False, interval_s=self._interval_s)
+        self._run = shared_profile(wishes).maker("(trackers)")()
+        self._run.__enter__()
+        session.look()
+
+    def stop(self) -> None:
+        if self._run is None or self._gauges is None:
+            return
+        inside().look()
+        self._run.__exit__(None, None, None)
+        self._run = None
+        inside().unfollow(self._gauges)

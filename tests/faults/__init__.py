@@ -1,0 +1,1 @@
+"""Training scripts with known faults, and what stepscope says about them."""

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+
+from stepscope import BottleneckType, PerformanceMetrics
+from stepscope.analyze.bottlenecks import (
+    OperationRecord,
+    finding_bottlenecks,
+    memory_bottleneck,
+    operation_bottlenecks,
+    worst_first,
+)
+from stepscope.analyze.gauges import Crossing
+from stepscope.model.finding import Finding, Recommendation
+
+S = 1_000_000_000
+
+
+def record(name: str, own_s: float, wall_s: float | None = None) -> OperationRecord:
+    took_s = wall_s or own_s
+    metrics = PerformanceMetrics(calls=3, execution_time=took_s, cpu_time=took_s)
+    return OperationRecord(name, BottleneckType.PREPROCESSING, metrics, own_s * S)
+
+
+def test_an_operation_is_judged_by_its_own_share_of_the_session() -> None:
+    records = [record("large", 4.0, 9.0), record("small", 0.4), record("at", 0.5)]
+    large, at = operation_bottlenecks(records, 10 * S, threshold=0.05)
+    assert (large.operation_name, at.operation_name) == ("large", "at")
+    assert large.share == large.optimization_potential == pytest.approx(0.4)
+    assert at.severity == pytest.approx(0.4)  # moderate at the threshold
+    assert large.severity == pytest.approx(0.7 + 0.3 * (0.4 - 0.2) / 0.8)  # high at four times it
+    assert large.frequency == 3
+    assert "operations within it" in large.evidence[0]
+    assert "within" not in at.evidence[0]
+
+
+def test_severity_of_memory_is_how_far_and_how_long() -> None:
+    found = memory_bottleneck("m", "it", Crossing(0.8, 2, 0.9, 4 * S, 10 * S), 2**20 * 1000.0)
+    assert found is not None
+    assert found.severity == pytest.approx((0.5 + 0.4) / 2)
+    assert found.frequency == 2
+    assert found.execution_time == 4.0
+    assert found.memory_usage == pytest.approx(900.0)
+    assert found.optimization_potential is None, "no time was measured for it"
+    assert found.bottleneck_type is BottleneckType.MEMORY_ALLOCATION
+    assert memory_bottleneck("m", "it", Crossing(0.8)) is None
+
+
+def finding(kind: str, share: float) -> Finding:
+    advice = Recommendation("Do this", "now")
+    return Finding(kind, "waits", share, 0.6, 0.9, ("why",), recommendation=advice)
+
+
+def test_findings_of_a_loop_are_bottlenecks_but_its_computation_is_not() -> None:
+    metrics = PerformanceMetrics(execution_time=10.0)
+    found = [finding("input-cpu", 0.5), finding("compute", 0.4), finding("gc", 0.01)]
+    (one,) = finding_bottlenecks(found, metrics, 0.05, steps=7)
+    assert one.operation_name == "input-cpu"
+    assert one.bottleneck_type is BottleneckType.PREPROCESSING
+    assert (one.severity, one.confidence, one.frequency) == (0.6, 0.9, 7)
+    assert one.execution_time == pytest.approx(5.0)
+    assert one.suggestions == ("Do this: now",)
+    without_loop = finding_bottlenecks(found, metrics, 0.05, steps=0)
+    assert [one.operation_name for one in without_loop] == ["input-cpu", "compute"]
+
+
+def test_a_share_of_memory_is_no_share_of_the_time() -> None:
+    (one,) = finding_bottlenecks(
+        [finding("memory-pressure", 0.9)], PerformanceMetrics(execution_time=1.0), 0.05, steps=0
+    )
+    assert (one.share, one.execution_time, one.optimization_potential) == (None, None, None)
+
+
+def test_the_worst_comes_first() -> None:
+    found = operation_bottlenecks([record("b", 1), record("a", 1), record("c", 8)], 10 * S, 0.05)
+    assert [one.operation_name for one in worst_first(found)] == ["c", "a", "b"]
