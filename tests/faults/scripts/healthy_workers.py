@@ -24,11 +24,9 @@ class Flipped(Dataset):
 
 
 def run(epochs=2):
-    loader = DataLoader(Flipped(16 * 64), 16, shuffle=True, num_workers=1, persistent_workers=True)
-    model = ConvNet()
+    loader = DataLoader(Flipped(32 * 32), 32, shuffle=True, num_workers=1, persistent_workers=True)
+    model = ConvNet(depth=3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    batches = iter(loader)
-    next(batches)  # the worker is up before the clock runs
     with planted.training():
         for epoch in range(epochs):
             for images, labels in loader:
