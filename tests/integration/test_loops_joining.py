@@ -219,8 +219,11 @@ def test_the_twin_records_the_same(tmp_path: Path) -> None:
     assert ran.loop.steps == 20
 
 
+_RUN_BY = ("test_loops.py", "test_stacks.py", "test_sampled_run.py")
+
+
 def test_the_scripts_are_all_run() -> None:
-    tests = [Path(__file__).parent / name for name in ("test_loops.py", "test_stacks.py")]
+    tests = [Path(__file__).parent / name for name in _RUN_BY]
     used = "".join(path.read_text() for path in tests)
 
     assert [s.name for s in sorted(SCRIPTS.glob("*.py")) if f'"{s.name}"' not in used] == []

@@ -103,14 +103,19 @@ def memory_bottleneck(
 
 
 def finding_bottlenecks(
-    findings: Iterable[Finding], metrics: PerformanceMetrics, threshold: float, steps: int
+    findings: Iterable[Finding],
+    metrics: PerformanceMetrics,
+    threshold: float,
+    steps: int,
+    named: bool = False,
 ) -> Iterator[BottleneckProfile]:
     """Findings of a training loop of so many steps, or of the session where there was none. The
-    computation of a loop is what it is for, and no bottleneck."""
-    in_loop = steps > 0
+    computation of a loop is what it is for, and no bottleneck; that of a session is none where
+    `named` operations say what it went to."""
+    has_parts = steps > 0 or named
     for found in findings:
         is_memory = found.kind == "memory-pressure"
-        if (in_loop and found.kind == "compute") or (found.share < threshold and not is_memory):
+        if (has_parts and found.kind == "compute") or (found.share < threshold and not is_memory):
             continue
         advice = found.recommendation
         yield BottleneckProfile(

@@ -20,7 +20,7 @@ NEIGHBOURS = 3  # steps on either side of a sampled one that it is compared with
 _WANTED = frozenset(
     (
         names.LAYERS_BEGIN, names.LAYERS_END, names.LAYER, names.LAYER_FORWARD,
-        names.LAYER_BACKWARD, names.LAYER_SAVED_BYTES, names.OP, names.TRAIT,
+        names.LAYER_BACKWARD, names.LAYER_SAVED_BYTES, names.OP, names.OP_LOGGED, names.TRAIT,
     )
 )  # fmt: skip
 _BAD = int(Flag.FAILED | Flag.OPEN)
@@ -34,6 +34,7 @@ class LayersFound(NamedTuple):
     ops: tuple[OpTime, ...] = ()
     op_steps: int = 0
     traits: dict[str, Any] = {}  # noqa: RUF012 - nobody writes to it
+    logged: tuple[tuple[str, int], ...] = ()  # operators of one step: JSON, calls
     slowdown: float | None = None  # 1.05: sampled steps took 5 % longer than those around them
 
 
@@ -113,6 +114,7 @@ class _Process:
         self.ops: dict[str, tuple[int, int]] = {}  # name → self ns, calls
         self.op_steps = 0
         self.traits: dict[str, Any] = {}
+        self.logged: dict[str, int] = {}
         self.neighbours = _Neighbours()
         self._step: dict[int, _Times] = {}  # of a sampled step that is not known to be whole
 
@@ -172,6 +174,8 @@ class _Process:
             elif name == names.OP:
                 self.ops[parts[0]] = (arg, int(parts[1]))
                 self.op_steps = int(parts[2])
+            elif name == names.OP_LOGGED:
+                self.logged[text] = arg
             else:
                 self.traits[parts[0]] = json.loads(parts[1])
         except (IndexError, ValueError):
@@ -183,6 +187,7 @@ class LayerFold:
 
     def __init__(self) -> None:
         self._processes: dict[tuple[int, int], _Process] = {}
+        self._outside = _Process()
 
     def update(self, process: ProcessInfo, batch: Batch) -> None:
         key = (process.rank, process.pid)
@@ -193,12 +198,17 @@ class LayerFold:
             found = self._processes[key] = _Process()
         found.update(batch)
 
+    def update_outside(self, batch: Batch) -> None:
+        """Of the launcher: traits that were found after the program had ended."""
+        if names.TRAIT in batch.names.values():
+            self._outside.update(batch)
+
     def get(self, loops: Sequence[Loop]) -> LayersFound:
         """Those of the loop of the first rank that has some; traits of it, too."""
         for loop in sorted(loops, key=lambda loop: loop.rank):
             process = self._processes.get((loop.rank, loop.pid))
             if process is not None:
-                return _found(process, loop)
+                return _found(process, loop, self._outside.traits)
         return LayersFound()
 
 
@@ -206,13 +216,14 @@ def _has(batch: Batch, wanted: frozenset[str]) -> bool:
     return not wanted.isdisjoint(batch.names.values())
 
 
-def _found(process: _Process, loop: Loop) -> LayersFound:
+def _found(process: _Process, loop: Loop, outside: dict[str, Any]) -> LayersFound:
     return LayersFound(
         layers=_layers(process),
         layer_steps=process.steps,
         ops=_ops(process, loop),
         op_steps=process.op_steps,
-        traits=dict(process.traits),
+        traits=process.traits | outside,
+        logged=tuple(process.logged.items()),
         slowdown=process.neighbours.get(),
     )
 

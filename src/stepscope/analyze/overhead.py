@@ -13,6 +13,7 @@ from stepscope.model.event import Batch
 __all__ = ["OwnCost", "OwnCostFold", "overhead"]
 
 FAILURES_KEPT = 20
+_SAMPLED = (names.OWN_SAMPLED_NS, names.OWN_OPERATORS_NS, names.OWN_OP_LOG_NS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +82,7 @@ class OwnCostFold:
             sampler_cpu_ns=latest.get(names.OWN_SAMPLER_CPU_NS),
             looks_ns=latest.get(names.OWN_LOOKS_NS, 0.0),
             run_cost_ns=latest.get(names.OWN_RUN_COST_NS, 0.0),
-            sampled_ns=sum(
-                latest.get(name, 0.0) for name in (names.OWN_SAMPLED_NS, names.OWN_OPERATORS_NS)
-            ),
+            sampled_ns=sum(latest.get(name, 0.0) for name in _SAMPLED),
             dropped=int(latest.get(names.OWN_DROPPED, 0)),
             lost=int(latest.get(names.OWN_LOST, 0)),
             failures=dict(self._failures),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["TENSORS", "DenormalCount", "nobody_watches"]
+__all__ = ["TENSORS", "DenormalCount", "nobody_watches", "subnormal_share"]
 
 ELEMENTS = 512  # of each tensor
 TENSORS = 24  # of each kind: activations, gradients, parameters
@@ -84,3 +84,13 @@ def nobody_watches(torch: Any) -> bool:
         and torch._C._len_torch_function_stack() == 0
         and torch._C._functorch.peek_interpreter_stack() is None
     )
+
+
+def subnormal_share(torch: Any, tensor: Any) -> float:
+    """Of the values of a tensor on the host, from a few of them; 0 for what is no such tensor."""
+    if tensor.device.type != "cpu" or not tensor.is_floating_point() or not tensor.numel():
+        return 0.0
+    count = DenormalCount(torch)
+    count.add(tensor.detach() if type(tensor) is torch.nn.Parameter else tensor)
+    count.count()
+    return count.share

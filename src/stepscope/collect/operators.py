@@ -67,6 +67,10 @@ class OperatorsCollector(HookingCollector):
         self.drop()
         super()._uninstall()
 
+    @property
+    def is_looking(self) -> bool:
+        return self._left > 0
+
     def after_step(self) -> None:
         """Never raises."""
         if self._plan is None or not self._running:

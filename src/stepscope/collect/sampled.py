@@ -107,6 +107,10 @@ class SampledSteps(HookingCollector):
         self._watch.seen = None
         super()._uninstall()
 
+    @property
+    def is_looking(self) -> bool:
+        return bool(self._active)
+
     def drop(self) -> None:
         """Leave the step that is looked at, if there is one (a fork; the end)."""
         for sampler in self._active:

@@ -8,6 +8,7 @@ from typing import Any
 
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.layers import LayersCollector
+from stepscope.collect.op_log import OpLogCollector
 from stepscope.collect.operators import OPERATOR_PLANS, OperatorsCollector
 from stepscope.collect.sampled import PACES, Pace, SampledSteps
 from stepscope.collect.traits import TraitsCollector
@@ -31,11 +32,17 @@ class Sampling:
         self._steps = SampledSteps(self.watch, pace or PACES[level])
         self._traits = TraitsCollector(self._steps.roots, self._layers)
         self._steps.samplers = (self._layers, self._traits)
+        self._op_log = OpLogCollector(
+            lambda: self._traits.has_alternatives(level),
+            self._steps_busy,
+            self._steps.roots.modules,
+        )
         # In the order in which they start; the steps last, for they begin and end the others.
         self.collectors: tuple[HookingCollector, ...] = (
             self._layers,
             self._traits,
             self._operators,
+            self._op_log,
             self._steps,
         )
 
@@ -58,7 +65,13 @@ class Sampling:
         self._steps.after_step(optimizer)
         self._traits.after_step(optimizer)
         self._operators.after_step()
+        self._op_log.after_step(optimizer)
+
+    def _steps_busy(self) -> bool:
+        """Whether somebody looks at the step that begins."""
+        return self._steps.is_looking or self._operators.is_looking
 
     def after_fork(self) -> None:
         """In a child: it is not in the step that its parent looks at."""
         self._steps.drop()
+        self._op_log.drop()

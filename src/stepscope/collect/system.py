@@ -46,7 +46,7 @@ class SystemCollector:
         self._starting, self._sampling = threading.Lock(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._recorder: Recorder | None = None
-        self._paused = False
+        self._paused = self._wanted = False
 
     @property
     def is_running(self) -> bool:
@@ -55,12 +55,14 @@ class SystemCollector:
     def start(self, recorder: Recorder) -> None:
         with self._starting:
             if self._thread is not None:
+                self._wanted = True  # it may be about to end
                 return
             self._recorder = recorder
             self._begin(recorder)
             _mind_forks(self)
 
     def _begin(self, recorder: Recorder) -> None:
+        self._wanted = False
         self._stop = threading.Event()  # of this thread alone: the last one may not have seen its
         self._thread = threading.Thread(
             target=self._run, args=(recorder, self._stop), name="stepscope-system", daemon=True
@@ -116,11 +118,16 @@ class SystemCollector:
             self.look(recorder)
             if stop.wait(self.interval_s):
                 return
-            if not self._keep_going():
-                with self._starting:
-                    if not stop.is_set():
-                        self._thread = None
+            if not self._keep_going() and self._ends(stop):
                 return
+
+    def _ends(self, stop: threading.Event) -> bool:
+        """Nothing keeps the thread going, unless somebody wanted it a moment ago."""
+        with self._starting:
+            wanted, self._wanted = self._wanted, False
+            if not wanted and not stop.is_set():
+                self._thread = None
+            return not wanted
 
 
 _minded: weakref.WeakSet[SystemCollector] = weakref.WeakSet()

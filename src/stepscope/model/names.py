@@ -57,6 +57,10 @@ LAYER_FORWARD: Final = "layer.forward"  # span of one call, recorded when the st
 LAYER_BACKWARD: Final = "layer.backward"  # the same, of the call's part of a backward
 LAYER_SAVED_BYTES: Final = "layer.saved_bytes"  # sample; arg: number of the layer
 OP: Final = "op"  # mark; arg: self ns over the profiled steps; text: "name\tcalls\tsteps"
+OP_LOGGED: Final = (
+    "op.logged"  # mark; arg: calls in the logged step; text: JSON, what it was called
+)
+# with (collect/op_log.py)
 TRAIT: Final = "trait"  # mark; text: "name\tJSON": a fact about the program (model/traits.py)
 
 # Operations: blocks that the program itself named (profilers/). `text` of all these is the identity
@@ -90,6 +94,7 @@ OWN_STARTUP_NS: Final = "stepscope.startup_ns"  # wall time spent joining this p
 OWN_RUN_COST_NS: Final = "stepscope.run_cost_ns"  # cost of one run of an operation, calibrated
 OWN_LOOKS_NS: Final = "stepscope.looks_ns"  # wall time of the program that readings at ends took
 OWN_SAMPLED_NS: Final = "stepscope.sampled_ns"  # wall time of the program that sampled steps cost
+OWN_OP_LOG_NS: Final = "stepscope.op_log_ns"  # what logging the operators of a step took
 OWN_OPERATORS_NS: Final = "stepscope.operators_ns"  # what reading torch.profiler's records took
 OWN_SAMPLER_CPU_NS: Final = "stepscope.sampler_cpu_ns"  # CPU time of the sampler in the program
 OWN_STACKS_CPU_NS: Final = "stepscope.stacks_cpu_ns"  # CPU time of what samples stacks, and names

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "ALTERNATIVES",
     "AUTOCAST",
     "COMPILED",
     "CONV_LAYOUT",
     "CPU_FEATURES",
     "DENORMAL_SHARE",
-    "DENORMAL_SLOWDOWN",
     "DTYPES",
     "FLUSHES_DENORMALS",
     "INTEROP_THREADS",
@@ -24,12 +24,15 @@ __all__ = [
     "THREADS",
 ]
 
+ALTERNATIVES: Final = (
+    "alternatives"  # {name: {"now_ms", "then_ms", "ops", "dearest"}}: the step's own
+)
+# operators, run again after training as they were and as they could be (collect/replay.py)
 DTYPES: Final = "dtypes"  # {"float32": share of the parameters' elements, …}, as of the first step
 AUTOCAST: Final = "autocast"  # dtype under which forwards ran, or null
 OPTIMIZERS: Final = "optimizers"  # [{"class", "fused", "foreach", "parameters", "capturable"}]
 CONV_LAYOUT: Final = "conv_layout"  # {"convolutions": n, "channels_last": n of them, "dims": 4}
 DENORMAL_SHARE: Final = "denormal_share"  # of activations and gradients on sampled steps, 0 to 1
-DENORMAL_SLOWDOWN: Final = "denormal_slowdown"  # torch.sigmoid on subnormal values, of normal ones
 FLUSHES_DENORMALS: Final = "flushes_denormals"  # bool
 THREADS: Final = "threads"  # torch.get_num_threads()
 INTEROP_THREADS: Final = "interop_threads"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -109,7 +110,7 @@ def _across(part: float) -> str:
 
 
 def _time_ticks(end_ms: float) -> tuple[Tick, ...]:
-    end_s = end_ms / 1000
+    end_s = max(end_ms / 1000, sys.float_info.min)  # not so short that dividing by it fails
     step = _clock_step(end_s / 5)
     seconds = [number * step for number in range(int(end_s / step) + 1)]
     if seconds and end_s - seconds[-1] < step / 4:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from stepscope.analyze.fold import LoopFold
 from stepscope.analyze.loop import Loop
 from stepscope.analyze.overhead import OwnCost, OwnCostFold
 from stepscope.analyze.resources import ResourceFold, Resources
-from stepscope.model import names
+from stepscope.model import names, traits
 from stepscope.model.details import Details
 from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
@@ -82,6 +83,8 @@ class RunFold:
             self._resources[process.role].update(batch)
             if process.role == "program":
                 self._details.update(process, batch)
+            else:
+                self._details.update_outside(batch)
             self._last_ns = max(self._last_ns, batch.columns["time_ns"][-1])
 
     def summary(
@@ -94,10 +97,7 @@ class RunFold:
         from stepscope.analyze.summarize import Recorded, summarize
 
         loops = self._one_loop_for_each_rank()
-        start_ns = min((loop.start_ns for loop in loops), default=self._first_ns)
-        end_ns = max((loop.end_ns for loop in loops), default=self._last_ns)
-        pids = {loop.pid for loop in loops} or {fold.process.pid for fold in self._program()}
-        resources = self._used(start_ns, end_ns, pids)
+        resources = self._resources_of(loops)
         recorded = Recorded(
             resources=resources,
             costs=_with_losses(self._program(), pages),
@@ -111,6 +111,29 @@ class RunFold:
         self.details = self._details.get(loops, self._sampler())
         found = advise(findings(loops, resources, self.details))
         return summarize(run, loops, recorded, found)
+
+    def replay_request(self) -> dict[str, Any] | None:
+        """What to run again after training (collect/replay.py); None: nothing is worth it."""
+        loops = self._one_loop_for_each_rank()
+        logged = self._details.logged(loops) if loops else ()
+        if not logged:
+            return None
+        from stepscope.analyze.alternatives import worth_a_try
+        from stepscope.analyze.evidence import Evidence
+        from stepscope.analyze.whole import Whole
+
+        details = self._details.get(loops, self._sampler())
+        wanted = worth_a_try(Evidence(Whole(loops, self._resources_of(loops)), details))
+        if not wanted:
+            return None
+        ops = [[json.loads(text), count] for text, count in logged]
+        return {"ops": ops, "wanted": wanted, "threads": details.traits.get(traits.THREADS)}
+
+    def _resources_of(self, loops: Sequence[Loop]) -> Resources:
+        start_ns = min((loop.start_ns for loop in loops), default=self._first_ns)
+        end_ns = max((loop.end_ns for loop in loops), default=self._last_ns)
+        pids = {loop.pid for loop in loops} or {fold.process.pid for fold in self._program()}
+        return self._used(start_ns, end_ns, pids)
 
     def _sampler(self) -> ResourceFold:
         """What whoever samples the host has seen."""

@@ -146,6 +146,7 @@ class BottleneckSession:
                 metrics,
                 config.bottleneck_threshold,
                 steps=loop.steps.count if loop.findings else 0,
+                named=bool(records),
             ),
         ]
         memory, gpu = config.enable_memory_tracking, config.enable_gpu_tracking

@@ -30,6 +30,14 @@ class DetailsFold:
         self._stacks.update(process, batch)
         self._layers.update(process, batch)
 
+    def update_outside(self, batch: Batch) -> None:
+        """Of the launcher."""
+        self._layers.update_outside(batch)
+
+    def logged(self, loops: Sequence[Loop]) -> tuple[tuple[str, int], ...]:
+        """The operators of one step: what each was called with as JSON, and how often."""
+        return self._layers.get(loops).logged
+
     def get(self, loops: Sequence[Loop], resources: ResourceFold) -> Details:
         """`loops`: one of each rank; `resources`: of whoever sampled the host."""
         if not loops:

@@ -7,7 +7,7 @@ import platform
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope.config import Settings
 from stepscope.model import names
@@ -47,6 +47,13 @@ class HostSide:
             collector = SystemCollector(pid, self._settings.system_interval_s)
             collector.start(recorder)
             self._collector = collector
+
+    def tell(self, trait: str, fact: Any) -> None:
+        """A fact about the program that was found from outside."""
+        if self._recorder is not None:
+            from stepscope.collect.trait_marks import tell
+
+            tell(self._recorder, trait, fact)
 
     def stop(self) -> int:
         """Ends the sampling; gives the number of samples that could not be written."""

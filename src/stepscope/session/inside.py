@@ -185,6 +185,12 @@ class Inside:
         """Sample everything now."""
         self._collector.look(self.recorder, _PATIENCE_S)
 
+    def keep_sampling(self) -> None:
+        """Sample now, and on from here, however short ago it was that a run began or ended."""
+        self._idle = 0
+        self.look()
+        self._collector.start(self.recorder)
+
     def _goes_on(self) -> bool:
         """Asked by the sampler after each sample: is anything running, or was it just now?"""
         before_ns = time.thread_time_ns()

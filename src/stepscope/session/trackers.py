@@ -66,7 +66,7 @@ class Tracking:
         wishes = Wishes(gpu=False, interval_s=self._interval_s)
         self._run = shared_profile(wishes).maker("(trackers)")()
         self._run.__enter__()
-        session.look()
+        session.keep_sampling()
 
     def stop(self) -> None:
         if self._run is None or self._gauges is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from stepscope.config import RUNS_FOLDER, Settings
 from stepscope.launch.command import Command
 from stepscope.launch.git import GitProbe
+from stepscope.model import traits
 from stepscope.session.analysis import RunFold
 from stepscope.session.hostside import HostSide
 from stepscope.session.live import live_text
@@ -80,6 +81,8 @@ class Watch:
     def finish(self, exit_code: int) -> Summary | None:
         """Everything into its place; None: there is no summary, and the troubles say why."""
         self.look()
+        if exit_code == 0:
+            self._try_alternatives()
         pages = read_status_pages(self._status_folder)
         running = {page.pid for page in pages if _is_alive(page.pid)}
         self._convert(lambda base, path: _pid(base) not in {os.getpid(), *running})
@@ -94,6 +97,17 @@ class Watch:
             self._meta |= describe_end(exit_code, git, self.lost.as_json())
         shutil.rmtree(self._status_folder, ignore_errors=True)
         return self._write_results(pages)
+
+    def _try_alternatives(self) -> None:
+        """Operators of the program, run again on a machine that it has left."""
+        with self._troubles.guard("running operators again"):
+            request = self._fold.replay_request()
+            if request is not None:
+                from stepscope.session.replay import run_again
+
+                found = run_again(request)
+                if found:
+                    self._host.tell(traits.ALTERNATIVES, found)
 
     def _convert(self, may_take: Callable[[Path, Path], bool]) -> None:
         with self._troubles.guard("converting to Arrow"):

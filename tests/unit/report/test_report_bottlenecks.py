@@ -103,8 +103,11 @@ def test_a_session_without_anything_in_the_way_says_so() -> None:
 @pytest.mark.parametrize(
     "session", [SESSION, ProfilingSession(session_id="quiet", start_time=START)]
 )
-def test_three_files_are_written(session: ProfilingSession, tmp_path: Path) -> None:
+def test_three_files_are_written(
+    session: ProfilingSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("matplotlib")
+    monkeypatch.delitem(sys.modules, "matplotlib.pyplot", raising=False)
     paths = write_session(session, tmp_path / "new")
     assert paths.markdown.read_text("utf-8").startswith("# Bottleneck Profiling Report")
     assert json.loads(paths.json.read_text("utf-8")) == session.to_dict()

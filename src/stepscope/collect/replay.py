@@ -1,0 +1,202 @@
+"""Run the operators of a logged step again, as they were and as they could be, and time both.
+
+A program of its own, started when training is over: `python -m stepscope.collect.replay` reads a
+request as JSON from stdin and writes what it found as JSON to stdout. Its figures are those of this
+machine, with the shapes, strides and numbers of threads of the program. Values are made up, but for
+how many of them are subnormal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stepscope.collect import replay_values as values
+from stepscope.collect.replay_values import Changed
+
+__all__ = ["Alternative", "main", "replay"]
+
+ROUNDS = 40  # of one operator, at most
+LEAST_ROUNDS = 3
+
+# In which operators a tensor of four dimensions has its channels second.
+_IMAGES = ("convolution", "conv2d", "batch_norm", "group_norm", "pool2d", "upsample", "pixel_")
+_COPIES = ("aten::clone", "aten::copy_", "aten::_to_copy", "aten::contiguous")
+# Those that torch.autocast runs in the lower precision, and their backward.
+_PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution",
+             "aten::convolution_backward", "aten::linear", "aten::matmul", "aten::mkldnn_linear",
+             "aten::_scaled_dot_product", "aten::_flash_attention", "aten::einsum")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Milliseconds of a step, in the operators that the change touches: `ops` different ones."""
+
+    now_ms: float
+    then_ms: float
+    ops: int
+    dearest: str = ""  # the one that gains most
+    failed: int = 0  # could not be run again
+
+
+class _Op:
+    """One logged operator."""
+
+    def __init__(self, torch: Any, spec: Mapping[str, Any], count: int) -> None:
+        self.name, self.count = str(spec["op"]), count
+        self.spec = spec
+        namespace, _, short = self.name.partition("::")
+        if namespace != "aten" or not short.isidentifier():
+            raise ValueError(self.name)
+        packet = getattr(torch.ops.aten, short)
+        self.function = getattr(packet, str(spec["overload"]) or "default")
+
+    def call(self, torch: Any, changed: Changed) -> Callable[[], Any]:
+        args = [values.make(torch, one, changed) for one in self.spec["args"]]
+        kwargs = {k: values.make(torch, one, changed) for k, one in self.spec["kwargs"].items()}
+        function = self.function
+        return lambda: function(*args, **kwargs)
+
+
+def replay(request: Mapping[str, Any]) -> dict[str, Any]:
+    """`request`: "ops" ([spec, count] each), "wanted" names, "threads", "budget_s"."""
+    import torch
+
+    threads = max(1, int(request.get("threads") or 1))
+    torch.manual_seed(0)
+    wanted = [name for name in request["wanted"] if name in _ALTERNATIVES]
+    ops = list(_known(torch, request["ops"]))
+    budget_s = float(request.get("budget_s", 3.0)) / max(1, len(wanted))
+    found: dict[str, Any] = {}
+    with torch.no_grad():
+        for name in wanted:
+            # Whether subnormal numbers are flushed is each thread's own: of one alone we know it.
+            torch.set_num_threads(1 if name == "flush_denormals" else threads)
+            one = _weigh(torch, name, ops, budget_s)
+            if one is not None:
+                found[name] = {key: getattr(one, key) for key in Alternative.__slots__}
+    return found
+
+
+def _known(torch: Any, ops: Sequence[Any]) -> Iterator[_Op]:
+    for spec, count in ops:
+        with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+            yield _Op(torch, spec, int(count))
+
+
+def _weigh(torch: Any, name: str, ops: Sequence[_Op], budget_s: float) -> Alternative | None:
+    pairs = [(op, made) for op in ops if (made := _ALTERNATIVES[name](torch, op)) is not None]
+    now = then = best_gain = 0.0
+    failed = 0
+    dearest = ""
+    for op, (before, after) in pairs:
+        try:
+            took = _time(before(), None if after is None else after(), budget_s / len(pairs))
+        except Exception:  # noqa: BLE001 - made-up values do not suit every operator
+            failed += 1
+            continue
+        now += took[0] * op.count
+        then += took[1] * op.count
+        if (took[0] - took[1]) * op.count > best_gain:
+            best_gain, dearest = (took[0] - took[1]) * op.count, op.name
+    if not now:
+        return None
+    return Alternative(now * 1e3, then * 1e3, len(pairs) - failed, dearest, failed)
+
+
+def _time(before: Callable[[], Any], after: Callable[[], Any] | None, budget_s: float) -> Any:
+    """The shortest of each, taken in turns; (s, s). Without `after` it is saved altogether."""
+    best = [math.inf, math.inf if after is not None else 0.0]
+    end = time.perf_counter() + budget_s
+    for number in range(ROUNDS):
+        for place, call in enumerate((before, after)):
+            if call is not None:
+                began = time.perf_counter()
+                call()
+                best[place] = min(best[place], time.perf_counter() - began)
+        if number + 1 >= LEAST_ROUNDS and time.perf_counter() > end:
+            break
+    return best[0], best[1]
+
+
+_Pair = tuple[Callable[[], Callable[[], Any]], Callable[[], Callable[[], Any]] | None]
+
+
+def _float32(torch: Any, op: _Op) -> _Pair | None:
+    """float64 → float32; what only converts is not needed any more."""
+    if not values.uses(op.spec, "float64"):
+        return None
+    single = Changed(dtypes={"float64": "float32"})
+    if op.name == "aten::_to_copy" and values.uses(op.spec, "float32"):
+        return lambda: op.call(torch, Changed()), None
+    return lambda: op.call(torch, Changed()), lambda: op.call(torch, single)
+
+
+def _bfloat16(torch: Any, op: _Op) -> _Pair | None:
+    """As torch.autocast does it: products in bfloat16, and their arguments converted."""
+    if not op.name.startswith(_PRODUCTS) or not values.uses(op.spec, "float32"):
+        return None
+    half = Changed(dtypes={"float32": "bfloat16"})
+
+    def after() -> Callable[[], Any]:
+        call = op.call(torch, half)
+        given = [
+            values.make(torch, one, Changed())
+            for one in op.spec["args"]
+            if isinstance(one, dict) and one.get("dtype") == "float32"
+        ]
+
+        def run() -> None:
+            for tensor in given:
+                tensor.to(torch.bfloat16)
+            call()
+
+        return run
+
+    return lambda: op.call(torch, Changed()), after
+
+
+def _channels_last(torch: Any, op: _Op) -> _Pair | None:
+    """Images with their channels last; copies from one layout to the other are not needed."""
+    if any(part in op.name for part in _IMAGES):
+        last = Changed(channels_last=True)
+        return lambda: op.call(torch, Changed()), lambda: op.call(torch, last)
+    if op.name in _COPIES and values.moves_channels(op.spec):
+        return lambda: op.call(torch, Changed()), None
+    return None
+
+
+def _flushed(torch: Any, op: _Op) -> _Pair | None:
+    """With subnormal numbers taken as 0."""
+    if not values.has_subnormal(op.spec):
+        return None
+
+    def run(flush: bool) -> Callable[[], Any]:
+        call = op.call(torch, Changed())
+        return lambda: (torch.set_flush_denormal(flush), call(), torch.set_flush_denormal(False))
+
+    return lambda: run(False), lambda: run(True)
+
+
+_ALTERNATIVES: dict[str, Callable[[Any, _Op], _Pair | None]] = {
+    "float32": _float32,
+    "bfloat16": _bfloat16,
+    "channels_last": _channels_last,
+    "flush_denormals": _flushed,
+}
+
+
+def main() -> int:
+    request = json.loads(sys.stdin.read())
+    sys.stdout.write(json.dumps(replay(request)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
