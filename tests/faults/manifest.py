@@ -36,6 +36,7 @@ class Case:
     strength: float = 1.0
     quick: bool = False
     needs_bfloat16: bool = False
+    level: str = "basic"
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -58,10 +59,11 @@ def _case(
     strength: float = 1.0,
     quick: bool = False,
     needs_bfloat16: bool = False,
+    level: str = "basic",
 ) -> Case:
     """`places`: functions of the script, or "lab/file.py:function"."""
     fault = Fault(kind, tuple(_place(script, place) for place in places))
-    return Case(script, (fault,), truth, strength, quick, needs_bfloat16)
+    return Case(script, (fault,), truth, strength, quick, needs_bfloat16, level)
 
 
 def _two(script: str, **places: str) -> Case:
@@ -119,7 +121,7 @@ CASES: tuple[Case, ...] = (
     _case("precision_default", "precision", "lab/config.py:reproducible", "main",
           "lab/models.py:Block.forward", "lab/models.py:Transformer.forward", truth=Truth.CPU),
     _case("precision_float32", "precision", "<module>", "lab/models.py:Mlp.forward",
-          truth=Truth.CPU, needs_bfloat16=True),
+          truth=Truth.CPU, needs_bfloat16=True, level="detailed"),
     _case("denormals_distill", "denormals", "distance", truth=Truth.CPU),
     _case("denormals_spectrum", "denormals", "LogPower.forward", truth=Truth.CPU),
     _case("layout_nchw", "layout", "<module>", "stage", truth=Truth.CPU),

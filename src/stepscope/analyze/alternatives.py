@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from stepscope.analyze.evidence import Evidence
 from stepscope.analyze.words import duration
@@ -12,9 +12,20 @@ from stepscope.model.details import LayerTime
 from stepscope.model.kinds import KINDS, Signal
 from stepscope.model.phases import Phase
 
-__all__ = ["NOT_TRIED", "Saving", "bfloat16_by", "convolutions_share", "saving", "worth_a_try"]
+__all__ = [
+    "NOT_TRIED",
+    "Saving",
+    "bfloat16_by",
+    "convolutions_of",
+    "convolutions_share",
+    "saving",
+    "tried",
+    "worth_a_try",
+]
 
 _COMPUTE = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
+LONG_NS = 60_000_000_000
+_Logged: TypeAlias = Sequence[tuple[Mapping[str, Any], int]]
 NOT_TRIED = "What it would save was not measured: the operators of a step were not run again."
 
 
@@ -27,47 +38,88 @@ class Saving(NamedTuple):
     ratio: float  # of the time of the operators that it touches, what is left
 
 
-def worth_a_try(evidence: Evidence) -> list[str]:
+def worth_a_try(evidence: Evidence, logged: Sequence[tuple[Mapping[str, Any], int]]) -> list[str]:
     """Alternatives (collect/replay.py) that could matter: running operators again takes seconds."""
-    found = []
-    dtypes = evidence.trait(traits.DTYPES) or {}
-    least = KINDS["layout"].moderate_share
-    if dtypes.get("float64"):
-        found.append("float32")
-    if (evidence.trait(traits.DENORMAL_SHARE) or 0.0) >= Signal.DENORMAL_SHARE and not (
-        evidence.trait(traits.FLUSHES_DENORMALS)
-    ):
-        found.append("flush_denormals")
+    return [name for name, is_worth in _REASONS.items() if is_worth(evidence, logged)]
+
+
+def _has_doubles(evidence: Evidence, _: _Logged) -> bool:
+    return bool((evidence.trait(traits.DTYPES) or {}).get("float64"))
+
+
+def _has_subnormals(evidence: Evidence, logged: _Logged) -> bool:
+    flushed = evidence.trait(traits.FLUSHES_DENORMALS)
+    return not flushed and any(_says(spec, "subnormal") for spec, _ in logged)
+
+
+def _says(described: Any, key: str) -> bool:
+    """Whether a description, or a part of it, has that key."""
+    if isinstance(described, list):
+        return any(_says(one, key) for one in described)
+    if isinstance(described, dict):
+        return key in described or any(_says(one, key) for one in described.values())
+    return False
+
+
+def _has_other_layout(evidence: Evidence, _: _Logged) -> bool:
     seen = evidence.trait(traits.CONV_LAYOUT) or {}
-    convolutions = convolutions_share(evidence)
-    if (
-        seen.get("channels_last", 0) < seen.get("convolutions", 0)
-        and seen.get("dims", 4) == 4
-        and (convolutions is None or convolutions > least)
-    ):
-        found.append("channels_last")
-    if evidence.details.ops and bfloat16_by(evidence) and dtypes.get("float32", 0.0) >= 0.5:
-        found.append("bfloat16")
-    return found
+    if seen.get("channels_last", 0) >= seen.get("convolutions", 0) or seen.get("dims", 4) != 4:
+        return False
+    of_step = convolutions_share(evidence)
+    return of_step is None or of_step >= KINDS["layout"].moderate_share
+
+
+def _has_products(evidence: Evidence, _: _Logged) -> bool:
+    """In float32 on hardware that has bfloat16: an opportunity, no fault. Looked for where there is
+    time to: with operators profiled, or in a long run."""
+    dtypes = evidence.trait(traits.DTYPES) or {}
+    is_long = evidence.whole.wall_ns >= LONG_NS
+    return bool(
+        (evidence.details.ops or is_long)
+        and bfloat16_by(evidence)
+        and dtypes.get("float32", 0.0) >= 0.5
+        and not evidence.trait(traits.AUTOCAST)
+    )
+
+
+def _has_short_operators(evidence: Evidence, logged: _Logged) -> bool:
+    calls = sum(count for _, count in logged)
+    computed_us = evidence.whole.share(*_COMPUTE) * evidence.whole.step_ns / 1e3
+    return bool(calls) and computed_us / calls < Signal.SHORT_OP_US
+
+
+_REASONS: dict[str, Callable[[Evidence, _Logged], bool]] = {
+    "float32": _has_doubles,
+    "no_subnormals": _has_subnormals,
+    "flush_denormals": _has_subnormals,
+    "channels_last": _has_other_layout,
+    "bfloat16": _has_products,
+    "only_work": _has_short_operators,
+}
 
 
 def saving(evidence: Evidence, name: str) -> Saving | None:
     """What was measured; None: it was not tried. A share below 0: it would cost."""
-    tried = evidence.trait(traits.ALTERNATIVES)
-    one = tried.get(name) if isinstance(tried, Mapping) else None
-    step_ms = evidence.whole.step_ns / 1e6
-    if not isinstance(one, Mapping) or not step_ms or not one.get("now_ms"):
+    one, step_ms = tried(evidence, name), evidence.whole.step_ns / 1e6
+    if one is None or not step_ms:
         return None
     now_ms, then_ms = float(one["now_ms"]), float(one["then_ms"])
     computed_ms = evidence.whole.share(*_COMPUTE) * step_ms
     # Alone and warm they are as fast as they get: no more is claimed than they took in the step.
     scale = min(1.0, computed_ms / now_ms)
     said = (
-        f"{_count(one.get('ops'))} of a step, run again after training, took"
-        f" {duration(now_ms * 1e6)} as they are and {duration(then_ms * 1e6)} so."
+        f"{duration(then_ms * 1e6)} in the place of {duration(now_ms * 1e6)} a step, for"
+        f" {_count(one.get('ops'))} of it that were run again after training."
     )
     share = (now_ms - then_ms) * scale / step_ms
     return Saving(share, said, one.get("dearest") or None, then_ms / now_ms)
+
+
+def tried(evidence: Evidence, name: str) -> Mapping[str, Any] | None:
+    """What running operators again gave for it."""
+    found = evidence.trait(traits.ALTERNATIVES)
+    one = found.get(name) if isinstance(found, Mapping) else None
+    return one if isinstance(one, Mapping) and one.get("now_ms") else None
 
 
 def _count(ops: Any) -> str:

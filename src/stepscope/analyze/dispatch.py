@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from stepscope.analyze.alternatives import tried
 from stepscope.analyze.evidence import Evidence
 from stepscope.analyze.phase_finding import phase_finding
 from stepscope.analyze.words import bytes_text, duration, percent
@@ -20,9 +22,42 @@ _COMPUTE = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 def host_overhead(evidence: Evidence) -> Finding | None:
     """Python and dispatch between the operators: computation less what its operators take
     themselves. Operators shorter than their own dispatch count as dispatch."""
+    one = tried(evidence, "only_work")
+    if one is not None:
+        return _by_running_again(evidence, one)
     if evidence.details.ops:
         return _by_operators(evidence)
     return _by_stacks(evidence)
+
+
+def _by_running_again(evidence: Evidence, one: Mapping[str, Any]) -> Finding | None:
+    """Operators of a step, run again alone: what they take beyond an operator with nothing to do
+    is work."""
+    whole, step_ms = evidence.whole, evidence.whole.step_ns / 1e6
+    computed_ms = whole.share(*_COMPUTE) * step_ms
+    calls, failed = float(one.get("calls", 0)), float(one.get("failed", 0))
+    known = calls / (calls + failed) if calls else 0.0
+    working_ms = float(one["then_ms"]) / known if known else computed_ms
+    overhead_ms = computed_ms - working_ms
+    if overhead_ms <= 0 or not step_ms:
+        return None
+    said = [
+        (
+            f"{calls + failed:,.0f} operators run in every step, not counting views. Run again"
+            f" after training, they do {duration(working_ms * 1e6)} of work; computation takes"
+            f" {duration(computed_ms * 1e6)} of the step."
+        )
+    ]
+    return phase_finding(
+        evidence,
+        "host-overhead",
+        "host-bound: Python and dispatch between operators take",
+        _COMPUTE,
+        said,
+        share=overhead_ms / step_ms,
+        separated=min(1.0, overhead_ms / computed_ms) * known,
+        measures={"ops_per_step": calls + failed, **_compiled(evidence)},
+    )
 
 
 def _by_operators(evidence: Evidence) -> Finding | None:

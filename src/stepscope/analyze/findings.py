@@ -39,7 +39,9 @@ _AROUND: tuple[Analyser, ...] = (
     swap,
 )
 # Of the computation: they lie within its time, and share it between them.
-_WITHIN: tuple[Analyser, ...] = (host_overhead, double_precision, denormals, layout, recompute)
+_WITHIN: tuple[Analyser, ...] = (host_overhead, double_precision, denormals, recompute)
+# No faults, but it could be cheaper: they are in the way from a high share on.
+_CHEAPER: tuple[Analyser, ...] = (optimizer, layout, single_precision)
 
 
 def findings(
@@ -60,7 +62,7 @@ def findings(
     )
     everything = [*around, *within]
     in_the_way = [f for f in everything if f.share >= KINDS[f.kind].moderate_share]
-    cheaper = list(_found((optimizer, single_precision), evidence))
+    cheaper = list(_found(_CHEAPER, evidence))
     in_the_way += [f for f in cheaper if _is_in_the_way(evidence, f)]
     in_the_way.sort(key=lambda finding: -finding.share)
     cheaper = [f for f in cheaper if f not in in_the_way]
@@ -74,10 +76,11 @@ def _found(analysers: Iterable[Analyser], evidence: Evidence) -> list[Finding]:
 
 
 def _is_in_the_way(evidence: Evidence, finding: Finding) -> bool:
-    """An optimizer that takes more than the model, or much and updates parameters one by one."""
+    """What would save much; an optimizer that takes more than the model, or much and updates
+    parameters one by one."""
+    much = finding.share >= KINDS[finding.kind].high_share
     if finding.kind != "optimizer":
-        return False
-    much = finding.share >= KINDS["optimizer"].high_share
+        return much
     whole = evidence.whole
     more = whole.share(Phase.OPTIMIZER) > whole.share(Phase.FORWARD, Phase.BACKWARD)
     return more or (much and finding.measures.get("one_by_one") == 1.0)

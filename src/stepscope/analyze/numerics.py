@@ -12,6 +12,7 @@ from stepscope.analyze.alternatives import (
     convolutions_of,
     convolutions_share,
     saving,
+    tried,
 )
 from stepscope.analyze.evidence import Evidence
 from stepscope.analyze.phase_finding import phase_finding, place
@@ -59,9 +60,9 @@ def single_precision(evidence: Evidence) -> Finding | None:
     if dtypes.get("float32", 0.0) < 0.5 or evidence.trait(traits.AUTOCAST):
         return None
     hardware = bfloat16_by(evidence)
-    products = _products_share(evidence)
+    products = max(_products_share(evidence), _products_run_again(evidence))
     found = saving(evidence, "bfloat16")
-    if hardware is None or products < Signal.MATMUL_SHARE or found is None:
+    if hardware is None or products < Signal.MATMUL_SHARE or found is None or found.share <= 0:
         return None
     said = [
         (
@@ -93,6 +94,11 @@ def _products_share(evidence: Evidence) -> float:
     return sum(op.share for op in evidence.details.ops if _is_product(op.name))
 
 
+def _products_run_again(evidence: Evidence) -> float:
+    one, step_ms = tried(evidence, "bfloat16"), evidence.whole.step_ns / 1e6
+    return min(1.0, float(one["now_ms"]) / step_ms) if one is not None and step_ms else 0.0
+
+
 def _dearest_product(evidence: Evidence) -> str | None:
     products = [op for op in evidence.details.ops if _is_product(op.name)]
     return max(products, key=lambda op: op.self_ms).name if products else None
@@ -100,24 +106,25 @@ def _dearest_product(evidence: Evidence) -> str | None:
 
 def denormals(evidence: Evidence) -> Finding | None:
     """Values too small for the fast path of the CPU."""
-    seen = evidence.trait(traits.DENORMAL_SHARE)
-    if not seen or seen < Signal.DENORMAL_SHARE or evidence.trait(traits.FLUSHES_DENORMALS):
+    found, flushed = saving(evidence, "no_subnormals"), saving(evidence, "flush_denormals")
+    if found is None or found.share <= 0:
         return None
-    found = saving(evidence, "flush_denormals")
-    if found is None:
-        return None
+    said = [f"With values of a usual size in the place of denormal ones: {found.said}"]
+    if flushed is not None:
+        helps = f"saves {percent(max(0.0, 1 - flushed.ratio))} of the time of these operators"
+        said.append(f"torch.set_flush_denormal(True) {helps}.")
     return phase_finding(
         evidence,
         "denormals",
         "compute-bound: denormal numbers cost",
         _MODEL,
-        [
-            f"{percent(seen)} of the values that were looked at are denormal.",
-            f"With denormals taken as 0: {found.said}",
-        ],
+        said,
         share=found.share,
         separated=1.0 - found.ratio,
-        measures={"denormal_share": float(seen), "ratio": found.ratio},
+        measures={
+            "ratio": found.ratio,
+            **({"flush_ratio": flushed.ratio} if flushed is not None else {}),
+        },
     )
 
 

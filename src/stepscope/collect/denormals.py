@@ -16,7 +16,8 @@ class DenormalCount:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        self._random = 1  # the program's own generator is not ours to use
+        self._random = 1  # the program's own generators are not ours to use
+        self._ours = torch.Generator().manual_seed(1)
         self._taken: dict[Any, list[Any]] = {}  # dtype → values
         self.looked = self.found = 0
 
@@ -25,7 +26,7 @@ class DenormalCount:
         return self.found / self.looked if self.looked else 0.0
 
     def add(self, tensor: Any) -> None:
-        """Take evenly spread elements of it, from a random one on."""
+        """Take some elements of it, each of them by chance: what lies evenly apart may be alike."""
         torch = self._torch
         if (
             type(tensor) not in (torch.Tensor, torch.nn.Parameter)
@@ -37,7 +38,7 @@ class DenormalCount:
             return
         with torch.no_grad():
             # A copy: the program may change the tensor, and is to be free to let go of it.
-            self._taken.setdefault(tensor.dtype, []).append(self._some_of(tensor.detach()).clone())
+            self._taken.setdefault(tensor.dtype, []).append(self._some_of(tensor.detach()))
 
     def add_some(self, tensors: Iterable[Any]) -> None:
         every = [tensor for tensor in tensors if tensor is not None]
@@ -73,8 +74,9 @@ class DenormalCount:
             while tensor.dim() > 1:
                 tensor = tensor[self._below(tensor.shape[0])]
             flat = tensor
-        every = max(1, flat.shape[0] // ELEMENTS)
-        return flat[self._below(every) :: every][:ELEMENTS]
+        if flat.shape[0] <= ELEMENTS:
+            return flat.clone()
+        return flat[self._torch.randint(flat.shape[0], (ELEMENTS,), generator=self._ours)]
 
 
 def nobody_watches(torch: Any) -> bool:

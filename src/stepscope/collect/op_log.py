@@ -23,6 +23,7 @@ OP_NS = 30_000  # what seeing one operator costs, at most
 OPS_OF_MODULE, OPS_OF_PARAMETER = 8, 4  # as long as nothing was counted
 SHARE = 0.005  # of the wall clock since the first step, that the log may cost
 MOST_OPS = 400  # different ones
+LOOKED_AT = 4  # calls of each, at the values of
 MOST_CALLS = 20_000  # of a step
 MOST_TEXT = 4000
 FIRST = 6  # steps before it
@@ -47,7 +48,8 @@ class OpLogCollector(HookingCollector):
         self._wanted, self._busy, self._modules = wanted, busy, modules
         self._done = False
         self._steps = self._start_ns = self._optimizer = 0
-        self._log: Any = None
+        self._mode: Any = None  # of the step that is logged
+        self._leaving: Any = None  # it is over, but a mode of the program's was on top
 
     def _install(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -58,26 +60,29 @@ class OpLogCollector(HookingCollector):
 
     def drop(self) -> None:
         """Leave the step that is logged, if there is one: what was seen is forgotten."""
-        log, self._log = self._log, None
-        if log is not None:
-            self._done = True
-            log.leave()
+        mode, self._mode = self._mode, None
+        if mode is not None:
+            self._done = self._seen.overflowed = True
+            self._leaving = None if _leave(mode) else mode
 
     def after_step(self, optimizer: Any) -> None:
         """Never raises."""
-        if self._done or not self._running:
+        if not self._running or (self._done and self._leaving is None):
             return
         try:
+            if self._leaving is not None:
+                self._leaving = None if _leave(self._leaving) else self._leaving
+                return
             self._step(id(optimizer))
         except Exception as error:  # noqa: BLE001 - the border with the user's program
-            self._done = True
+            self._done, self._leaving = True, None
             self._recorder.failed(self.name, error)
 
     def _step(self, optimizer: int) -> None:
         now_ns = self._recorder.now_ns()
         self._start_ns = self._start_ns or now_ns
         self._steps += 1
-        if self._log is not None:
+        if self._mode is not None:
             if optimizer == self._optimizer:
                 self._finish()
         elif self._steps >= FIRST and self._can_pay(now_ns) and self._wanted():
@@ -98,69 +103,100 @@ class OpLogCollector(HookingCollector):
 
         if self._busy() or not nobody_watches(torch):
             return
-        self._optimizer = optimizer
-        self._log = _make_log(torch)
-        self._log.__enter__()
+        self._optimizer, self._seen = optimizer, Seen(torch)
+        self._mode = _make_mode(self._seen)
+        self._mode.__enter__()
 
     def _finish(self) -> None:
         began_ns = self._recorder.now_ns()
-        log, self._log, self._done = self._log, None, True
-        if not log.leave() or log.overflowed:
+        mode, self._mode, self._done = self._mode, None, True
+        left, seen = _leave(mode), self._seen
+        if seen.error is not None:
+            self._recorder.failed(self.name, seen.error)
+        if not left:
+            self._leaving, seen.overflowed = mode, True
+        if seen.overflowed:
             return
         recorder = self._recorder
         mark, logged = recorder.mark, recorder.intern(names.OP_LOGGED)
-        for text, count in log.told():
+        for text, count in seen.told():
             mark(logged, count, recorder.intern(text))
-        own_ns = log.calls * OP_NS + recorder.now_ns() - began_ns
+        own_ns = seen.calls * OP_NS + recorder.now_ns() - began_ns
         recorder.sample(recorder.intern(names.OWN_OP_LOG_NS), float(own_ns))
 
 
-def _make_log(torch: Any) -> Any:
+class Seen:
+    """The operators of a step: how often each was called, and with what."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self.calls = 0
+        self.error: Exception | None = None
+        self.overflowed = False  # there were too many, or one that we do not understand
+        self._by_key: dict[Any, list[Any]] = {}  # key → [count, description, subnormal shares]
+        self._views: dict[Any, bool] = {}  # by operator
+
+    def note(self, func: Any, args: Any, kwargs: Any) -> None:
+        """Never raises."""
+        if self.overflowed:
+            return
+        try:
+            self._note(func, args, kwargs)
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            self.overflowed, self.error = True, error
+
+    def _note(self, func: Any, args: Any, kwargs: Any) -> None:
+        self.calls += 1
+        self.overflowed = self.calls >= MOST_CALLS
+        is_view = self._views.get(func)
+        if is_view is None:
+            is_view = self._views[func] = _is_view(func._schema)
+        if is_view:
+            return
+        key = (func, _key(self._torch, args), _key(self._torch, tuple(kwargs.items())))
+        found = self._by_key.get(key)
+        if found is None:
+            if len(self._by_key) >= MOST_OPS:
+                return
+            found = self._by_key[key] = [0, describe(self._torch, func, args, kwargs), []]
+        found[0] += 1
+        if found[0] <= LOOKED_AT and found[1] is not None:
+            found[2].append([subnormal_share(self._torch, one) for one in _tensors_in(args)])
+
+    def told(self) -> list[tuple[str, int]]:
+        """(description, calls). Last, as "{}": those that have none, views most of them."""
+        texts = [
+            (json.dumps(_with_shares(described, shares)), count)
+            for count, described, shares in self._by_key.values()
+            if described is not None
+        ]
+        told = [(text, count) for text, count in texts if len(text) <= MOST_TEXT]
+        return [*told, ("{}", self.calls - sum(count for _, count in told))]
+
+
+def _make_mode(seen: Seen) -> Any:
     """The class is made when torch is there."""
-    from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+    from torch.utils._python_dispatch import TorchDispatchMode
 
     class OpLog(TorchDispatchMode):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.calls = 0
-            self.overflowed = False
-            self._seen: dict[Any, list[Any]] = {}  # key → [count, description, samples]
-
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            if not self.overflowed:
-                try:
-                    self._note(func, args, kwargs or {})
-                except Exception:  # noqa: BLE001 - an operator that we cannot describe
-                    self.overflowed = True
+            seen.note(func, args, kwargs or {})
             return func(*args, **(kwargs or {}))
 
-        def _note(self, func: Any, args: Any, kwargs: Any) -> None:
-            self.calls += 1
-            key = (func, _key(torch, args), _key(torch, tuple(kwargs.items())))
-            found = self._seen.get(key)
-            if found is not None:
-                found[0] += 1
-            elif len(self._seen) < MOST_OPS and self.calls < MOST_CALLS:
-                described = describe(torch, func, args, kwargs)
-                self._seen[key] = [1, described]
-            else:
-                self.overflowed = True
-
-        def leave(self) -> bool:
-            """Whether it was on top, as it should be: the program may have one of its own."""
-            if _get_current_dispatch_mode() is self:
-                self.__exit__(None, None, None)
-                return True
-            self.overflowed = True  # it stays below the other one, and does nothing
-            return False
-
-        def told(self) -> list[tuple[str, int]]:
-            texts = [(json.dumps(d), count) for count, d in self._seen.values() if d is not None]
-            return [(text, count) for text, count in texts if len(text) <= MOST_TEXT]
-
     return OpLog()
+
+
+def _leave(mode: Any) -> bool:
+    """Whether it was on top, as it should be: the program may have entered one of its own, and then
+    ours stays below it."""
+    from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+    if _get_current_dispatch_mode() is not mode:
+        return False
+    mode.__exit__(None, None, None)
+    return True
 
 
 def _key(torch: Any, value: Any) -> Any:
@@ -173,9 +209,9 @@ def _key(torch: Any, value: Any) -> Any:
 
 
 def describe(torch: Any, func: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
-    """An operator and its arguments as JSON; None: it only looks, or cannot be run again."""
+    """An operator and its arguments as JSON; None: it cannot be run again."""
     schema = func._schema
-    if not schema.name.startswith("aten::") or _is_view(schema):
+    if not schema.name.startswith("aten::"):
         return None
     given = [_value(torch, one) for one in args]
     named = {name: _value(torch, one) for name, one in kwargs.items()}
@@ -207,11 +243,30 @@ def _value(torch: Any, value: Any) -> Any:
 def _tensor(torch: Any, value: Any) -> Any:
     if value.layout is not torch.strided or value.is_quantized or value.is_complex():
         return _MISSING
-    made = {
+    return {
         "shape": list(value.shape),
         "stride": list(value.stride()),
         "dtype": str(value.dtype).removeprefix("torch."),
         "device": value.device.type,
     }
-    share = subnormal_share(torch, value)
-    return made | ({"subnormal": share} if share else {})
+
+
+def _with_shares(described: dict[str, Any], shares: list[list[float]]) -> dict[str, Any]:
+    """With the share of subnormal values of each tensor, on average over calls."""
+    tensors = _tensors_in(described["args"])
+    for place, tensor in enumerate(tensors):
+        share = sum(one[place] for one in shares) / len(shares)
+        if share:
+            tensor["subnormal"] = share
+    return described
+
+
+def _tensors_in(args: Any) -> list[Any]:
+    """Tensors, or their descriptions, in order."""
+    found = []
+    for one in args:
+        if isinstance(one, (list, tuple)):
+            found += _tensors_in(one)
+        elif hasattr(one, "untyped_storage") or (isinstance(one, dict) and "shape" in one):
+            found.append(one)
+    return found

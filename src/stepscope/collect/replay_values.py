@@ -18,6 +18,7 @@ class Changed:
 
     dtypes: Mapping[str, str] = field(default_factory=dict)
     channels_last: bool = False
+    subnormal: bool = True  # False: there are none
 
 
 def make(torch: Any, described: Any, changed: Changed) -> Any:
@@ -57,7 +58,8 @@ def _tensor(torch: Any, described: Mapping[str, Any], changed: Changed) -> Any:
     made = torch.empty_strided(shape, stride, dtype=dtype, device=described["device"])
     if changed.channels_last and made.dim() == 4 and made.is_contiguous():
         made = made.to(memory_format=torch.channels_last)
-    return _fill(torch, made, float(described.get("subnormal", 0.0)))
+    share = float(described.get("subnormal", 0.0)) if changed.subnormal else 0.0
+    return _fill(torch, made, share)
 
 
 def _fill(torch: Any, tensor: Any, subnormal: float) -> Any:

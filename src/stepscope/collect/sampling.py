@@ -33,9 +33,7 @@ class Sampling:
         self._traits = TraitsCollector(self._steps.roots, self._layers)
         self._steps.samplers = (self._layers, self._traits)
         self._op_log = OpLogCollector(
-            lambda: self._traits.has_alternatives(level),
-            self._steps_busy,
-            self._steps.roots.modules,
+            lambda: self._traits.is_eager, self._steps_busy, self._steps.roots.modules
         )
         # In the order in which they start; the steps last, for they begin and end the others.
         self.collectors: tuple[HookingCollector, ...] = (

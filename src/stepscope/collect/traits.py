@@ -23,7 +23,6 @@ __all__ = ["TraitsCollector"]
 
 OPTIMIZERS_WITHIN = 8  # steps, in which each optimizer has come by
 MOST_OPTIMIZERS = 64
-PROFILED = ("detailed", "comprehensive")  # levels that look for what the hardware could do more
 LOOKS = 3  # sampled steps on which values and inputs are looked at
 
 
@@ -79,20 +78,10 @@ class TraitsCollector(HookingCollector):
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             self._recorder.failed(self.name, error)
 
-    def has_alternatives(self, level: str) -> bool:
-        """Whether what was seen so far could be stored otherwise (analyze/alternatives.py): then it
-        is worth knowing which operators that would make faster."""
-        if not self._looks or self._told.get(traits.COMPILED):
-            return False
-        layout = self._told.get(traits.CONV_LAYOUT, {})
-        dtypes = self._told.get(traits.DTYPES, {})
-        has_half = any("bf16" in name for name in self._told.get(traits.CPU_FEATURES, ()))
-        return bool(
-            dtypes.get("float64")
-            or self._told.get(traits.DENORMAL_SHARE)
-            or layout.get("channels_last", 0) < layout.get("convolutions", 0)
-            or (level in PROFILED and has_half and dtypes.get("float32") and not self._autocast)
-        )
+    @property
+    def is_eager(self) -> bool:
+        """Known to run its operators one by one: nothing of it is compiled."""
+        return bool(self._looks) and not self._told.get(traits.COMPILED)
 
     def _tell_once(self) -> None:
         torch, roots = self._torch, self._roots.modules()

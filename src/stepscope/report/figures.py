@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from stepscope.model.cell import Cell
 from stepscope.model.finding import Recommendation
+from stepscope.report.units import factor
 
 __all__ = ["advice", "figures", "heading", "memory_text", "percent", "seconds_text", "speedup"]
 
@@ -49,11 +50,13 @@ def speedup(given: Recommendation) -> str:
     """
     >>> speedup(Recommendation("", "", (1.27, 2.0)))
     'expected 1.27× to 2.00× as fast'
+    >>> speedup(Recommendation("", "", (1.5, 1.5)))
+    'expected 1.50× as fast'
     """
     if given.expected_speedup is None:
         return ""
-    low, high = given.expected_speedup
-    return f"expected {low:.2f}× to {high:.2f}× as fast"
+    low, high = (factor(one) for one in given.expected_speedup)
+    return f"expected {low} as fast" if low == high else f"expected {low} to {high} as fast"
 
 
 def percent(share: float) -> str:

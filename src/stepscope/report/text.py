@@ -12,6 +12,7 @@ from rich.text import Text
 
 from stepscope.model.finding import Finding, Location
 from stepscope.model.summary import PhaseShare, RankSummary, Summary
+from stepscope.report.figures import speedup
 from stepscope.report.glyphs import Glyphs, glyphs_for
 from stepscope.report.units import duration, factor, percent, steps_text
 
@@ -174,9 +175,7 @@ class _View:
         yield self._indented(self._text(("→ ", "bold green"), (f"{advice.title}:", "green")))
         yield self._indented(self._text(advice.action), _INDENT + 2)
         if advice.expected_speedup is not None:
-            low, high = advice.expected_speedup
-            gain = f"expected {factor(low)} to {factor(high)} as fast"
-            yield self._indented(self._text((gain, "green")), _INDENT + 2)
+            yield self._indented(self._text((speedup(advice), "green")), _INDENT + 2)
         if advice.risk:
             yield self._indented(self._text((f"Mind: {advice.risk}", "dim")), _INDENT + 2)
 

@@ -123,10 +123,10 @@ class RunFold:
         from stepscope.analyze.whole import Whole
 
         details = self._details.get(loops, self._sampler())
-        wanted = worth_a_try(Evidence(Whole(loops, self._resources_of(loops)), details))
+        ops = [(json.loads(text), count) for text, count in logged]
+        wanted = worth_a_try(Evidence(Whole(loops, self._resources_of(loops)), details), ops)
         if not wanted:
             return None
-        ops = [[json.loads(text), count] for text, count in logged]
         return {"ops": ops, "wanted": wanted, "threads": details.traits.get(traits.THREADS)}
 
     def _resources_of(self, loops: Sequence[Loop]) -> Resources:

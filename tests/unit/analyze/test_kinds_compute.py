@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from stepscope.analyze.alternatives import worth_a_try
+from stepscope.analyze.evidence import Evidence
 from stepscope.analyze.findings import findings
 from stepscope.analyze.resources import Resources
+from stepscope.analyze.whole import Whole
 from stepscope.model import traits
 from stepscope.model.details import Details, HotLine, LayerTime
 from stepscope.model.finding import Location
@@ -44,54 +47,128 @@ def test_healthy_computation_is_all_that_is_found_and_says_where_it_goes() -> No
     assert kinds["compute"].missing == ()
 
 
-def test_double_precision_costs_about_half() -> None:
-    kinds = found(trained(), with_traits(dtypes={"float64": 1.0}))
+def run_again(**alternatives: tuple[float, float]) -> dict[str, object]:
+    """Milliseconds of a step as it is and as it could be."""
+    return {
+        traits.ALTERNATIVES: {
+            name: {"now_ms": now, "then_ms": then, "ops": 3, "calls": 30, "dearest": "aten::mm"}
+            for name, (now, then) in alternatives.items()
+        }
+    }
+
+
+def test_double_precision_costs_what_single_precision_was_measured_to_save() -> None:
+    doubled: dict[str, object] = {traits.DTYPES: {"float64": 1.0}}
+    kinds = found(trained(), with_traits(**doubled, **run_again(float32=(80.0, 30.0))))
     assert next(iter(kinds)) == "precision"
-    assert kinds["precision"].share == pytest.approx(0.5 * 100 / 101, abs=0.005)
+    assert kinds["precision"].share == pytest.approx(50 / 101, abs=0.005)
+    assert kinds["precision"].missing == ()
+
+
+def test_double_precision_that_was_not_tried_is_named_with_what_it_costs_at_most() -> None:
+    kinds = found(trained(), with_traits(dtypes={"float64": 0.5}))
+    assert "up to" in kinds["precision"].title
     assert kinds["precision"].missing
+    assert kinds["precision"].confidence < 0.6
 
 
-def test_single_precision_is_named_after_the_computation_where_bfloat16_would_do() -> None:
-    capable = {traits.CPU_FEATURES: ["avx512f", "amx_bf16"]}
-    kinds = found(trained(), with_traits(**capable))
-    assert list(kinds) == ["compute", "precision"]
-    assert kinds["precision"].share == pytest.approx(0.95 * 0.9 * 0.5, abs=0.01)
-    assert kinds["precision"].location.op == "aten::addmm"
-    assert list(found(trained(), with_traits())) == ["compute"]
-    assert list(found(trained(), with_traits(**capable, autocast="bfloat16"))) == ["compute"]
+def test_double_precision_that_costs_nothing_is_no_finding() -> None:
+    details = with_traits(dtypes={"float64": 1.0}, **run_again(float32=(80.0, 81.0)))
+    assert "precision" not in found(trained(), details)
 
 
-def test_denormals_cost_what_this_cpu_takes_for_them() -> None:
-    many = {traits.DENORMAL_SHARE: 0.2, traits.DENORMAL_SLOWDOWN: 3.0}
-    kinds = found(trained(), with_traits(**many))
-    hit = 1 - 0.8**8
-    assert kinds["denormals"].share == pytest.approx(100 / 101 * 2 * hit / (1 + 2 * hit), abs=0.01)
-    unmeasured = found(trained(), with_traits(denormal_share=0.2))["denormals"]
-    assert unmeasured.missing
-    assert unmeasured.confidence < 0.6 < kinds["denormals"].confidence
-    flushed = with_traits(**many, flushes_denormals=True)
-    assert "denormals" not in found(trained(), flushed)
-    assert "denormals" not in found(trained(), with_traits(denormal_share=0.0005))
+CAPABLE = {traits.CPU_FEATURES: ["avx512f", "amx_bf16"]}
 
 
-def test_convolutions_that_are_not_channels_last_are_layout() -> None:
-    wrong = {traits.CONV_LAYOUT: {"convolutions": 4, "channels_last": 0, "dims": 4}}
-    details = replace(with_traits(**wrong), layers=(conv("stem", 30.0), conv("body.0", 60.0)))
+def test_single_precision_is_in_the_way_where_bfloat16_would_save_much() -> None:
+    kinds = found(trained(), with_traits(**CAPABLE, **run_again(bfloat16=(90.0, 50.0))))
+    assert list(kinds) == ["precision", "compute"]
+    assert kinds["precision"].share == pytest.approx(40 / 101, abs=0.01)
+    assert kinds["precision"].location.op == "aten::mm"
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        with_traits(**run_again(bfloat16=(90.0, 50.0))),  # the hardware has none
+        with_traits(**CAPABLE),  # not tried
+        with_traits(**CAPABLE, **run_again(bfloat16=(90.0, 95.0))),  # slower
+        with_traits(**CAPABLE, **run_again(bfloat16=(90.0, 50.0)), autocast="bfloat16"),
+    ],
+)
+def test_single_precision_is_not_named_without_evidence(details: Details) -> None:
+    assert list(found(trained(), details)) == ["compute"]
+
+
+def test_what_would_save_little_comes_after_the_computation() -> None:
+    details = with_traits(**CAPABLE, **run_again(bfloat16=(90.0, 80.0)))
+    assert list(found(trained(), details)) == ["compute", "precision"]
+
+
+def test_denormals_cost_what_usual_values_were_measured_to_save() -> None:
+    slow = run_again(no_subnormals=(60.0, 10.0), flush_denormals=(60.0, 60.0))
+    kinds = found(trained(), with_traits(**slow))
+    assert kinds["denormals"].share == pytest.approx(50 / 101, abs=0.01)
+    assert kinds["denormals"].measures["flush_ratio"] == 1.0
+    fast = run_again(no_subnormals=(60.0, 59.0))
+    assert list(found(trained(), with_traits(**fast))) == ["compute"]
+
+
+WRONG: dict[str, object] = {
+    traits.CONV_LAYOUT: {"convolutions": 4, "channels_last": 0, "dims": 4}
+}  # fmt: skip
+
+
+def test_images_whose_layout_costs_much_are_layout() -> None:
+    details = with_traits(**WRONG, **run_again(channels_last=(80.0, 40.0)))
+    details = replace(details, layers=(conv("stem", 30.0), conv("body.0", 60.0)))
     kinds = found(trained(), details)
-    assert kinds["layout"].share == pytest.approx(90 / 101 * 0.18, abs=0.005)
+    assert next(iter(kinds)) == "layout"
+    assert kinds["layout"].share == pytest.approx(40 / 101, abs=0.005)
     assert kinds["layout"].location.layer == "body.0"
-    assert kinds["layout"].confidence < 0.6  # the figure is of other programs
-    assert "layout" not in found(trained(), with_traits(**wrong))  # convolutions were not timed
 
 
-def test_copies_between_layouts_are_layout_too() -> None:
-    wrong = {traits.CONV_LAYOUT: {"convolutions": 4, "channels_last": 0, "dims": 4}}
-    details = Details(
-        layers=(conv("stem", 20.0),), ops=(op("aten::copy_", 30.0), op("aten::mm", 60.0)),
-        traits=wrong,
-    )  # fmt: skip
-    kinds = found(trained(), details)
-    assert kinds["layout"].share == pytest.approx((20 * 0.18 + 30) / 101, abs=0.005)
+def test_a_layout_that_was_not_tried_or_costs_little_is_not_in_the_way() -> None:
+    assert list(found(trained(), with_traits(**WRONG))) == ["compute"]
+    little = with_traits(**WRONG, **run_again(channels_last=(80.0, 70.0)))
+    assert list(found(trained(), little)) == ["compute", "layout"]
+    slower = with_traits(**WRONG, **run_again(channels_last=(80.0, 90.0)))
+    assert list(found(trained(), slower)) == ["compute"]
+
+
+def test_no_more_is_claimed_than_the_computation_takes() -> None:
+    details = with_traits(**WRONG, **run_again(channels_last=(400.0, 200.0)))
+    assert found(trained(), details)["layout"].share == pytest.approx(50 / 101, abs=0.005)
+
+
+def test_operators_that_do_little_beyond_being_called_are_host_overhead() -> None:
+    kinds = found(trained(), Details(traits=run_again(only_work=(60.0, 25.0))))
+    assert next(iter(kinds)) == "host-overhead"
+    assert kinds["host-overhead"].share == pytest.approx(75 / 101, abs=0.01)
+
+
+LOGGED = ({"op": "aten::mm", "args": [{"shape": [2, 2], "dtype": "float32"}], "kwargs": {}}, 100)
+SUBNORMAL = ({"op": "aten::sqrt", "args": [[{"shape": [2], "subnormal": 0.5}]], "kwargs": {}}, 1)
+
+
+@pytest.mark.parametrize(
+    ("more", "logged", "wanted"),
+    [
+        ({}, [LOGGED], []),
+        ({traits.DTYPES: {"float64": 0.1, "float32": 0.9}}, [LOGGED], ["float32"]),
+        ({}, [LOGGED, SUBNORMAL], ["no_subnormals", "flush_denormals"]),
+        ({traits.FLUSHES_DENORMALS: True}, [LOGGED, SUBNORMAL], []),
+        (WRONG, [LOGGED], ["channels_last"]),
+        (CAPABLE, [LOGGED], ["bfloat16"]),
+        (CAPABLE | {traits.AUTOCAST: "bfloat16"}, [LOGGED], []),
+        ({}, [({}, 5000)], ["only_work"]),
+    ],
+)
+def test_only_what_could_matter_is_run_again(
+    more: dict[str, object], logged: list[tuple[dict[str, object], int]], wanted: list[str]
+) -> None:
+    evidence = Evidence(Whole([trained()], Resources()), with_traits(**more))
+    assert worth_a_try(evidence, logged) == wanted
 
 
 def test_recomputation_costs_what_it_takes() -> None:
@@ -141,12 +218,16 @@ def test_python_in_the_forward_pass_is_host_overhead_without_operators() -> None
 def test_causes_within_the_computation_do_not_overlap() -> None:
     details = Details(
         ops=(op("aten::mm", 10.0),),
-        traits={traits.DTYPES: {"float64": 1.0}, traits.RECOMPUTE: {"calls": 2, "ms": 40.0}},
+        traits={
+            traits.DTYPES: {"float64": 1.0},
+            traits.RECOMPUTE: {"calls": 2, "ms": 40.0},
+            **run_again(float32=(80.0, 40.0)),
+        },
     )
     everything = findings([trained()], Resources(), details)
     within = [f.share for f in everything if f.kind != "compute"]
     assert sum(within) <= 100 / 101 + 1e-9
-    assert [f.kind for f in everything][:1] == ["host-overhead"]
+    assert {f.kind for f in everything} >= {"host-overhead", "precision"}
 
 
 def test_operators_of_slower_profiled_steps_count_by_their_part() -> None:

@@ -103,4 +103,4 @@ def test_a_cell_that_an_exception_ended_is_marked() -> None:
 
 
 def test_the_examples_in_the_docstrings_are_true() -> None:
-    assert doctest.testmod(figures) == (0, 3)
+    assert doctest.testmod(figures) == (0, 4)
