@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 _COMPUTE = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
+_NARROWER = frozenset(("float32", "bfloat16"))
 LONG_NS = 60_000_000_000
 _Logged: TypeAlias = Sequence[tuple[Mapping[str, Any], int]]
 NOT_TRIED = "What it would save was not measured: the operators of a step were not run again."
@@ -40,7 +41,11 @@ class Saving(NamedTuple):
 
 def worth_a_try(evidence: Evidence, logged: Sequence[tuple[Mapping[str, Any], int]]) -> list[str]:
     """Alternatives (collect/replay.py) that could matter: running operators again takes seconds."""
-    return [name for name, is_worth in _REASONS.items() if is_worth(evidence, logged)]
+    if any(spec.get("partial") for spec, _ in logged):
+        # Only a part of the step was seen: enough to know what an operator of it is like.
+        return ["only_work"] if _has_short_operators(evidence, logged) else []
+    found = [name for name, is_worth in _REASONS.items() if is_worth(evidence, logged)]
+    return [*found, "nothing"] if _NARROWER.intersection(found) else found
 
 
 def _has_doubles(evidence: Evidence, _: _Logged) -> bool:
@@ -107,6 +112,10 @@ def saving(evidence: Evidence, name: str) -> Saving | None:
     computed_ms = evidence.whole.share(*_COMPUTE) * step_ms
     # Alone and warm they are as fast as they get: no more is claimed than they took in the step.
     scale = min(1.0, computed_ms / now_ms)
+    everything = tried(evidence, "nothing") if name in _NARROWER else None
+    if everything is not None:
+        # Fewer bytes are quicker to come and go, too: their part of the computation shrinks.
+        scale = computed_ms / max(now_ms, float(everything["now_ms"]))
     said = (
         f"{duration(then_ms * 1e6)} in the place of {duration(now_ms * 1e6)} a step, for"
         f" {_count(one.get('ops'))} of it that were run again after training."

@@ -9,6 +9,7 @@ the values were subnormal.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,12 +20,13 @@ from stepscope.record.recorder import Recorder
 
 __all__ = ["OpLogCollector", "describe"]
 
-OP_NS = 30_000  # what seeing one operator costs, at most
+OP_NS = 30_000  # what seeing one operator costs, before any was seen
+PASS_NS = 5_000  # what one costs that is only counted
+LEAST_NS = 5_000_000
 OPS_OF_MODULE, OPS_OF_PARAMETER = 8, 4  # as long as nothing was counted
 SHARE = 0.005  # of the wall clock since the first step, that the log may cost
 MOST_OPS = 400  # different ones
 LOOKED_AT = 4  # calls of each, at the values of
-MOST_CALLS = 20_000  # of a step
 MOST_TEXT = 4000
 FIRST = 6  # steps before it
 _MISSING = object()
@@ -48,6 +50,7 @@ class OpLogCollector(HookingCollector):
         self._wanted, self._busy, self._modules = wanted, busy, modules
         self._done = False
         self._steps = self._start_ns = self._optimizer = 0
+        self._expected_ns = 0  # what the log of a step will cost; 0: not asked yet
         self._mode: Any = None  # of the step that is logged
         self._leaving: Any = None  # it is over, but a mode of the program's was on top
 
@@ -85,25 +88,29 @@ class OpLogCollector(HookingCollector):
         if self._mode is not None:
             if optimizer == self._optimizer:
                 self._finish()
-        elif self._steps >= FIRST and self._can_pay(now_ns) and self._wanted():
-            self._begin(optimizer)
+        elif self._steps >= FIRST:
+            budget_ns = int(SHARE * (now_ns - self._start_ns))
+            if self._is_enough(budget_ns) and self._wanted():
+                self._begin(optimizer, budget_ns)
 
-    def _can_pay(self, now_ns: int) -> bool:
-        passed_ns = now_ns - self._start_ns
-        if SHARE * passed_ns < OP_NS * OPS_OF_MODULE:
+    def _is_enough(self, budget_ns: int) -> bool:
+        """For all operators of a step, as far as can be told."""
+        if budget_ns < LEAST_NS:
             return False
-        roots = self._modules()
-        modules = sum(1 for root in roots for _ in root.modules())
-        parameters = sum(1 for root in roots for _ in root.parameters())
-        expected = OPS_OF_MODULE * modules + OPS_OF_PARAMETER * parameters
-        return bool(SHARE * passed_ns >= OP_NS * expected)
+        if not self._expected_ns:
+            roots = self._modules()
+            modules = sum(1 for root in roots for _ in root.modules())
+            parameters = sum(1 for root in roots for _ in root.parameters())
+            expected = OPS_OF_MODULE * modules + OPS_OF_PARAMETER * parameters
+            self._expected_ns = max(1, OP_NS * expected)
+        return budget_ns >= self._expected_ns
 
-    def _begin(self, optimizer: int) -> None:
+    def _begin(self, optimizer: int, budget_ns: int) -> None:
         import torch
 
         if self._busy() or not nobody_watches(torch):
             return
-        self._optimizer, self._seen = optimizer, Seen(torch)
+        self._optimizer, self._seen = optimizer, Seen(torch, budget_ns)
         self._mode = _make_mode(self._seen)
         self._mode.__enter__()
 
@@ -121,16 +128,16 @@ class OpLogCollector(HookingCollector):
         mark, logged = recorder.mark, recorder.intern(names.OP_LOGGED)
         for text, count in seen.told():
             mark(logged, count, recorder.intern(text))
-        own_ns = seen.calls * OP_NS + recorder.now_ns() - began_ns
+        own_ns = seen.spent_ns + seen.calls * PASS_NS + recorder.now_ns() - began_ns
         recorder.sample(recorder.intern(names.OWN_OP_LOG_NS), float(own_ns))
 
 
 class Seen:
     """The operators of a step: how often each was called, and with what."""
 
-    def __init__(self, torch: Any) -> None:
-        self._torch = torch
-        self.calls = 0
+    def __init__(self, torch: Any, budget_ns: int = 1 << 62) -> None:
+        self._torch, self._budget_ns = torch, budget_ns
+        self.calls = self.noted = self.spent_ns = 0
         self.error: Exception | None = None
         self.overflowed = False  # there were too many, or one that we do not understand
         self._by_key: dict[Any, list[Any]] = {}  # key → [count, description, subnormal shares]
@@ -138,16 +145,18 @@ class Seen:
 
     def note(self, func: Any, args: Any, kwargs: Any) -> None:
         """Never raises."""
-        if self.overflowed:
+        self.calls += 1
+        if self.overflowed or self.spent_ns > self._budget_ns:
             return
+        self.noted += 1
+        began_ns = time.perf_counter_ns()
         try:
             self._note(func, args, kwargs)
+            self.spent_ns += time.perf_counter_ns() - began_ns
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             self.overflowed, self.error = True, error
 
     def _note(self, func: Any, args: Any, kwargs: Any) -> None:
-        self.calls += 1
-        self.overflowed = self.calls >= MOST_CALLS
         is_view = self._views.get(func)
         if is_view is None:
             is_view = self._views[func] = _is_view(func._schema)
@@ -164,14 +173,18 @@ class Seen:
             found[2].append([subnormal_share(self._torch, one) for one in _tensors_in(args)])
 
     def told(self) -> list[tuple[str, int]]:
-        """(description, calls). Last, as "{}": those that have none, views most of them."""
+        """(description, calls). Those without one last, as "{}": most of them views. And, as
+        "partial", what came after the budget was spent."""
         texts = [
             (json.dumps(_with_shares(described, shares)), count)
             for count, described, shares in self._by_key.values()
             if described is not None
         ]
         told = [(text, count) for text, count in texts if len(text) <= MOST_TEXT]
-        return [*told, ("{}", self.calls - sum(count for _, count in told))]
+        told.append(("{}", self.noted - sum(count for _, count in told)))
+        if self.noted < self.calls:
+            told.append(('{"partial": true}', self.calls - self.noted))
+        return told
 
 
 def _make_mode(seen: Seen) -> Any:

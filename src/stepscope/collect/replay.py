@@ -32,6 +32,8 @@ _COPIES = ("aten::clone", "aten::copy_", "aten::_to_copy", "aten::contiguous")
 _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution",
              "aten::convolution_backward", "aten::linear", "aten::matmul", "aten::mkldnn_linear",
              "aten::_scaled_dot_product", "aten::_flash_attention", "aten::einsum")  # fmt: skip
+# Which of their arguments are parameters.
+_WEIGHTS = {"aten::addmm": (0, 2), "aten::convolution": (1, 2), "aten::linear": (1, 2)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,8 @@ class Alternative:
 class _Op:
     """One logged operator."""
 
-    def __init__(self, torch: Any, spec: Mapping[str, Any], count: int) -> None:
-        self.name, self.count = str(spec["op"]), count
+    def __init__(self, torch: Any, spec: Mapping[str, Any], count: int, autocast: str) -> None:
+        self.name, self.count, self.autocast = str(spec["op"]), count, autocast
         self.spec = spec
         namespace, _, short = self.name.partition("::")
         if namespace != "aten" or not short.isidentifier():
@@ -66,13 +68,17 @@ class _Op:
 
 
 def replay(request: Mapping[str, Any]) -> dict[str, Any]:
-    """`request`: "ops" ([spec, count] each), "wanted" names, "threads", "budget_s"."""
+    """`request`: "ops" ([spec, count] each), "wanted" names, "threads", "autocast", "budget_s".
+
+    "only_work" leaves what an operator takes beyond one with nothing to do, "nothing" is all of
+    them: what the others are parts of.
+    """
     import torch
 
     threads = max(1, int(request.get("threads") or 1))
     torch.manual_seed(0)
     wanted = [name for name in request["wanted"] if name in _ALTERNATIVES]
-    ops = list(_known(torch, request["ops"]))
+    ops = list(_known(torch, request))
     budget_s = float(request.get("budget_s", 3.0)) / max(1, len(wanted))
     found: dict[str, Any] = {}
     with torch.no_grad():
@@ -82,9 +88,19 @@ def replay(request: Mapping[str, Any]) -> dict[str, Any]:
             one = _weigh(torch, name, ops, budget_s)
             if one is not None and name == "only_work":
                 one = replace(one, then_ms=max(0.0, one.now_ms - one.calls * _least_ms(torch)))
+                one = replace(one, failed=one.failed + _after_the_budget(request["ops"]))
             if one is not None:
                 found[name] = {key: getattr(one, key) for key in Alternative.__slots__}
     return found
+
+
+def _after_the_budget(ops: Sequence[Any]) -> int:
+    """Calls of a step that was logged in part: what they were is not known, but for how many of
+    those before them were views."""
+    described = sum(count for spec, count in ops if "op" in spec)
+    views = sum(count for spec, count in ops if not spec)
+    after = sum(count for spec, count in ops if spec.get("partial"))
+    return round(after * described / (described + views)) if described else after
 
 
 def _least_ms(torch: Any) -> float:
@@ -94,10 +110,11 @@ def _least_ms(torch: Any) -> float:
     return 1e3 * float(_time(lambda: call(small), None, 0.01)[0])
 
 
-def _known(torch: Any, ops: Sequence[Any]) -> Iterator[_Op]:
-    for spec, count in ops:
+def _known(torch: Any, request: Mapping[str, Any]) -> Iterator[_Op]:
+    autocast = str(request.get("autocast") or "")
+    for spec, count in request["ops"]:
         with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
-            yield _Op(torch, spec, int(count))
+            yield _Op(torch, spec, int(count), autocast)
 
 
 def _weigh(torch: Any, name: str, ops: Sequence[_Op], budget_s: float) -> Alternative | None:
@@ -141,17 +158,19 @@ _Pair = tuple[Callable[[], Callable[[], Any]], Callable[[], Callable[[], Any]] |
 
 
 def _float32(torch: Any, op: _Op) -> _Pair | None:
-    """float64 → float32; what only converts is not needed any more."""
+    """float64 → float32, or what autocast makes of that; mere conversions are not needed."""
     if not values.uses(op.spec, "float64"):
         return None
-    single = Changed(dtypes={"float64": "float32"})
+    lower = op.autocast if op.autocast and op.name.startswith(_PRODUCTS) else "float32"
+    single = Changed(dtypes={"float64": lower})
     if op.name == "aten::_to_copy" and values.uses(op.spec, "float32"):
         return lambda: op.call(torch, Changed()), None
     return lambda: op.call(torch, Changed()), lambda: op.call(torch, single)
 
 
 def _bfloat16(torch: Any, op: _Op) -> _Pair | None:
-    """As torch.autocast does it: products in bfloat16, and their arguments converted."""
+    """As torch.autocast does it: products in bfloat16. In forward their weights are converted; the
+    rest is what the operator before gave, in bfloat16 already."""
     if not op.name.startswith(_PRODUCTS) or not values.uses(op.spec, "float32"):
         return None
     half = Changed(dtypes={"float32": "bfloat16"})
@@ -159,9 +178,9 @@ def _bfloat16(torch: Any, op: _Op) -> _Pair | None:
     def after() -> Callable[[], Any]:
         call = op.call(torch, half)
         given = [
-            values.make(torch, one, Changed())
-            for one in op.spec["args"]
-            if isinstance(one, dict) and one.get("dtype") == "float32"
+            values.make(torch, op.spec["args"][place], Changed())
+            for place in _WEIGHTS.get(op.name, ())
+            if isinstance(op.spec["args"][place], dict)
         ]
 
         def run() -> None:
@@ -216,6 +235,7 @@ _ALTERNATIVES: dict[str, Callable[[Any, _Op], _Pair | None]] = {
     "no_subnormals": _no_subnormals,
     "flush_denormals": _flushed,
     "only_work": _only_work,
+    "nothing": _only_work,
 }
 
 

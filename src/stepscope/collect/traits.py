@@ -81,7 +81,7 @@ class TraitsCollector(HookingCollector):
     @property
     def is_eager(self) -> bool:
         """Known to run its operators one by one: nothing of it is compiled."""
-        return bool(self._looks) and not self._told.get(traits.COMPILED)
+        return self._told.get(traits.COMPILED) is False
 
     def _tell_once(self) -> None:
         torch, roots = self._torch, self._roots.modules()

@@ -127,7 +127,13 @@ class RunFold:
         wanted = worth_a_try(Evidence(Whole(loops, self._resources_of(loops)), details), ops)
         if not wanted:
             return None
-        return {"ops": ops, "wanted": wanted, "threads": details.traits.get(traits.THREADS)}
+        known = details.traits
+        return {
+            "ops": ops,
+            "wanted": wanted,
+            "threads": known.get(traits.THREADS),
+            "autocast": known.get(traits.AUTOCAST),
+        }
 
     def _resources_of(self, loops: Sequence[Loop]) -> Resources:
         start_ns = min((loop.start_ns for loop in loops), default=self._first_ns)

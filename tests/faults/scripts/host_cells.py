@@ -49,7 +49,7 @@ torch.set_num_threads(1)
 batch_size = 512 if planted.off else round(8 / planted.strength)
 model = Classifier()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-texts = data.texts(1024, 32)
+texts = data.texts(1024 * 5, 32)
 with planted.training():
     for (tokens,) in data.batches(batch_size, texts):
         loss = F.cross_entropy(model(tokens), (tokens[:, -1] > 128).long())

@@ -43,7 +43,7 @@ torch.set_num_threads(1)
 model = build(planted.amount(4))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 with planted.training():
-    for (tokens,) in data.batches(16, data.texts(16 * 80, 17)):
+    for (tokens,) in data.batches(16, data.texts(16 * 200, 17)):
         logits = model(tokens[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
         optimizer.zero_grad()

@@ -65,6 +65,12 @@ def test_double_precision_costs_what_single_precision_was_measured_to_save() -> 
     assert kinds["precision"].missing == ()
 
 
+def test_the_part_of_the_operators_that_narrows_is_a_part_of_the_computation() -> None:
+    tried = run_again(float32=(40.0, 10.0), nothing=(50.0, 0.0))
+    kinds = found(trained(), with_traits(dtypes={"float64": 1.0}, **tried))
+    assert kinds["precision"].share == pytest.approx(0.8 * 0.75 * 100 / 101, abs=0.005)
+
+
 def test_double_precision_that_was_not_tried_is_named_with_what_it_costs_at_most() -> None:
     kinds = found(trained(), with_traits(dtypes={"float64": 0.5}))
     assert "up to" in kinds["precision"].title
@@ -155,11 +161,11 @@ SUBNORMAL = ({"op": "aten::sqrt", "args": [[{"shape": [2], "subnormal": 0.5}]], 
     ("more", "logged", "wanted"),
     [
         ({}, [LOGGED], []),
-        ({traits.DTYPES: {"float64": 0.1, "float32": 0.9}}, [LOGGED], ["float32"]),
+        ({traits.DTYPES: {"float64": 0.1, "float32": 0.9}}, [LOGGED], ["float32", "nothing"]),
         ({}, [LOGGED, SUBNORMAL], ["no_subnormals", "flush_denormals"]),
         ({traits.FLUSHES_DENORMALS: True}, [LOGGED, SUBNORMAL], []),
         (WRONG, [LOGGED], ["channels_last"]),
-        (CAPABLE, [LOGGED], ["bfloat16"]),
+        (CAPABLE, [LOGGED], ["bfloat16", "nothing"]),
         (CAPABLE | {traits.AUTOCAST: "bfloat16"}, [LOGGED], []),
         ({}, [({}, 5000)], ["only_work"]),
     ],

@@ -34,7 +34,8 @@ class Run:
         self.optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
         self.log = OpLogCollector(yes, no, lambda: [model])
         self.log.start(recorder)
-        self.log._can_pay = lambda now_ns: True  # type: ignore[method-assign]
+        self.log._is_enough = lambda budget_ns: True  # type: ignore[method-assign]
+        self.log._start_ns = -(10**12)  # it has run for long
 
     def steps(self, count: int) -> None:
         for _ in range(count):
@@ -80,6 +81,15 @@ def test_subnormal_values_are_counted_over_some_calls() -> None:
         seen.note(torch.ops.aten.sqrt.default, (x,), {})
     (text, _), _ = seen.told()
     assert json.loads(text)["args"][0]["subnormal"] == pytest.approx(0.5)
+
+
+def test_when_the_budget_is_spent_the_rest_is_only_counted() -> None:
+    seen = Seen(torch, budget_ns=0)
+    for size in (1, 2, 3):
+        seen.note(torch.ops.aten.relu.default, (torch.ones(size),), {})
+    (_, described), (_, views), (rest, after) = seen.told()
+    assert (described, views, after) == (1, 0, 2)
+    assert json.loads(rest) == {"partial": True}
 
 
 def test_a_log_that_the_program_is_in_the_way_of_leaves_it_alone(
