@@ -13,7 +13,7 @@ from stepscope.analyze.stack_phases import Sample, ThreadPhases
 from stepscope.analyze.stack_tree import StackTree
 from stepscope.analyze.stack_windows import StackWindows
 from stepscope.model import names
-from stepscope.model.details import PhaseStacks
+from stepscope.model.details import OTHER_THREADS, PhaseStacks
 from stepscope.model.event import Batch, Flag
 from stepscope.model.finding import Location
 from stepscope.model.phases import Phase
@@ -38,6 +38,9 @@ _OF_WORKERS = frozenset(
 # has the frames that its parent was in.
 _CHILD_BEGINS = "BaseProcess._bootstrap"
 
+_PLACES = ("main", "worker", "thread")
+_PHASES = [phase.value for phase in Phase]
+
 # {(where, phase): {(stack, in C): [ns, samples]}}
 _Found = dict[tuple[str, str], dict[tuple[int, bool], list[int]]]
 
@@ -51,6 +54,7 @@ class _Process:
         self.threads: dict[int, ThreadPhases] = {}
         self.early: dict[int, list[Sample]] = {}  # of threads that have shown no span of a loop
         self.unnamed: deque[tuple[int, Sample]] = deque()
+        self.in_python = StackWindows()  # by thread, while it ran Python
         self.latest_ns = 0
         self.is_worker = False
 
@@ -63,15 +67,18 @@ class _Process:
     def trains(self) -> bool:
         return any(thread.signs[0] for thread in self.threads.values())
 
-    def training_thread(self) -> ThreadPhases | None:
-        return max(self.threads.values(), key=lambda thread: thread.signs, default=None)
+    def training_track(self) -> int | None:
+        threads = self.threads
+        return max(threads, key=lambda track: threads[track].signs, default=None)
 
 
 class StackFold:
     """`update` with every batch of every process; `get` the phases of the loops so far.
 
     Samples of the training thread are attributed as the loop itself is (stack_phases.py), those of
-    loader workers by the innermost span that was open. Only sums are kept, by stack.
+    loader workers by the innermost span that was open. Of other threads of the training process
+    those count in which they ran Python: then they hold the interpreter, or want it. Only sums are
+    kept, by stack.
     """
 
     def __init__(self) -> None:
@@ -135,6 +142,8 @@ class StackFold:
             samples = samples_of.get(track, [])
             if not process.trains:
                 self._count_by_tag(process, track, samples)
+            if not process.is_worker:
+                _count_python(process, track, samples)
             thread = process.threads.get(track)
             if thread is None and track in rows_of and len(process.threads) < _THREADS:
                 thread = process.threads[track] = ThreadPhases()
@@ -161,26 +170,24 @@ class StackFold:
     # ---- telling ----
 
     def get(self, loops: Sequence[Loop]) -> tuple[PhaseStacks, ...]:
-        """Phases of the training threads in their order, then spans of workers, the dearest first.
+        """Phases of the training threads in their order, then spans of workers, the dearest first,
+        then other threads of the training processes.
 
         Only what was seen within the time of the loops counts.
         """
         by_pid = {loop.pid: loop for loop in loops}
         found: _Found = {}
         for process in self._processes.values():
-            loop = by_pid.get(process.info.pid)
-            thread = process.training_thread()
-            if loop is None or thread is None:
+            loop, track = by_pid.get(process.info.pid), process.training_track()
+            if loop is None or track is None:
                 continue
-            for (place, stack, native), times in thread.get(loop).items():
+            for (place, stack, native), times in process.threads[track].get(loop).items():
                 _add(found, ("main", PHASES[place].value), (stack, native), times)
+            _add_threads(found, process, loop, track)
         if loops:
             self._add_workers(found, by_pid)
-        order = {phase.value: place for place, phase in enumerate(Phase)}
         made = [self._stacks(where, phase, spent) for (where, phase), spent in found.items()]
-        return tuple(
-            sorted(made, key=lambda one: (one.where, order.get(one.phase, 99), -one.ms, one.phase))
-        )
+        return tuple(sorted(made, key=_order))
 
     def _add_workers(self, found: _Found, by_pid: dict[int, Loop]) -> None:
         """Children of the processes with a loop, and whoever records what only workers do."""
@@ -209,12 +216,30 @@ class StackFold:
         )
 
 
+def _order(one: PhaseStacks) -> tuple[int, int, float, str]:
+    phase = _PHASES.index(one.phase) if one.phase in _PHASES else len(_PHASES)
+    return _PLACES.index(one.where), phase, -one.ms, one.phase
+
+
+def _add_threads(found: _Found, process: _Process, loop: Loop, training: int) -> None:
+    for (track, stack, native), times in process.in_python.between(loop.start_ns, loop.end_ns):
+        if track != str(training):
+            _add(found, ("thread", OTHER_THREADS), (stack, native), times)
+
+
 def _add(
     found: _Found, key: tuple[str, str], stack: tuple[int, bool], times: Sequence[int]
 ) -> None:
     sums = found.setdefault(key, {}).setdefault(stack, [0, 0])
     sums[0] += times[0]
     sums[1] += times[1]
+
+
+def _count_python(process: _Process, track: int, samples: Iterable[Sample]) -> None:
+    """Which of the threads trains is known only later."""
+    for sample in samples:
+        if not sample.native:
+            process.in_python.count(str(track), sample)
 
 
 def _number_of(name: str, batch: Batch) -> int | None:

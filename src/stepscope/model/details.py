@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from stepscope.model.finding import Location
 from stepscope.model.timeline import Timeline
 
 __all__ = [
+    "OTHER_THREADS",
     "Details",
     "FlameNode",
     "HotLine",
@@ -23,6 +24,9 @@ __all__ = [
     "SlowSample",
     "StageTime",
 ]
+
+# What stands in place of a phase for threads that do not train: the time in which they ran Python.
+OTHER_THREADS: Final = "other threads"
 
 
 class StageTime(NamedTuple):
@@ -104,10 +108,11 @@ class FlameNode:
 
 @dataclass(frozen=True, slots=True)
 class PhaseStacks:
-    """Where the time of a phase went, of the training thread or of all workers together."""
+    """Where the time of a phase went: of the training thread, of the other threads of its process
+    while they ran Python, or of all workers together."""
 
-    phase: str  # of model/phases.py, or the name of a worker's span
-    where: str  # "main" or "worker"
+    phase: str  # of model/phases.py, OTHER_THREADS, or the name of a worker's span
+    where: str  # "main", "thread" or "worker"
     ms: float
     samples: int
     lines: tuple[HotLine, ...] = ()  # of the user's own files, the dearest first
