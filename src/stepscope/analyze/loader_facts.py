@@ -7,6 +7,7 @@ from stepscope.analyze.loop import LoaderUse
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import duration
 from stepscope.model import names
+from stepscope.model.details import SLOW_BATCHES
 from stepscope.model.finding import Location
 from stepscope.model.phases import Phase
 
@@ -17,6 +18,7 @@ __all__ = [
     "loader_workers",
     "sample_code",
     "sample_location",
+    "slow_location",
     "startup_location",
     "wait_text",
 ]
@@ -51,6 +53,13 @@ def sample_location(evidence: Evidence) -> Location:
     """The line that making samples spends most in; without stacks, the dataset's method."""
     code = sample_code(evidence)
     return code.location if code is not None else loader_location(evidence.whole.loader)
+
+
+def slow_location(evidence: Evidence) -> Location:
+    """The line that batches which take far longer than others spend most in; without stacks of
+    such, where samples are made."""
+    code = evidence.user_code("worker", SLOW_BATCHES)
+    return code.location if code is not None else sample_location(evidence)
 
 
 def startup_location(evidence: Evidence, startup_ns: float) -> Location:

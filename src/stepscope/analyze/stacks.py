@@ -8,12 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from stepscope.analyze.hot_lines import flame_of, lines_of
 from stepscope.analyze.line_times import Frame
 from stepscope.analyze.loop import Loop
+from stepscope.analyze.slow_fetches import USUAL, SlowFetches, fetches_of
 from stepscope.analyze.spans import DEVICE, OPEN, PHASES, SpanRow, loop_spans
 from stepscope.analyze.stack_phases import Sample, ThreadPhases
 from stepscope.analyze.stack_tree import StackTree
 from stepscope.analyze.stack_windows import StackWindows
 from stepscope.model import names
-from stepscope.model.details import OTHER_THREADS, PhaseStacks
+from stepscope.model.details import OTHER_THREADS, SLOW_BATCHES, PhaseStacks
 from stepscope.model.event import Batch, Flag
 from stepscope.model.finding import Location
 from stepscope.model.phases import Phase
@@ -33,6 +34,7 @@ _NATIVE = int(Flag.NATIVE)
 _OF_WORKERS = frozenset(
     {names.WORKER_START, names.WORKER_IDLE, names.WORKER_FETCH, names.SERIALISE}
 )
+_MAKING_SAMPLES = frozenset({names.WORKER_FETCH, names.SAMPLE, names.TRANSFORM})
 
 # The outermost frame of a child of multiprocessing that runs as one: below it, a forked child still
 # has the frames that its parent was in.
@@ -55,6 +57,7 @@ class _Process:
         self.early: dict[int, list[Sample]] = {}  # of threads that have shown no span of a loop
         self.unnamed: deque[tuple[int, Sample]] = deque()
         self.in_python = StackWindows()  # by thread, while it ran Python
+        self.slow: SlowFetches | None = None
         self.latest_ns = 0
         self.is_worker = False
 
@@ -85,6 +88,7 @@ class StackFold:
         self._tree = StackTree()
         self._processes: dict[tuple[int, int], _Process] = {}  # pids are used again
         self._workers: dict[int, StackWindows] = {}  # by the pid of the parent
+        self._usual_ns: dict[int, deque[int]] = {}  # what batches take, likewise
 
     # ---- taking in ----
 
@@ -92,8 +96,8 @@ class StackFold:
         here = self._process(process)
         self._learn(here, batch)
         rows = [row for row in loop_spans(batch) if row[2] < DEVICE and not row[7] & OPEN]
-        samples = list(_samples(batch))
-        if not rows and not samples and not here.unnamed:
+        samples, fetches = list(_samples(batch)), fetches_of(batch)
+        if not rows and not samples and not fetches and not here.unnamed:
             return
         for track, sample in samples:
             here.latest_ns = max(here.latest_ns, sample.time_ns)
@@ -101,7 +105,10 @@ class StackFold:
             here.unnamed.append((track, sample))
         if rows:
             here.latest_ns = max(here.latest_ns, rows[-1][1])
-        self._hand_on(here, rows, list(_named(here)))
+        named = list(_named(here))
+        self._hand_on(here, rows, named)
+        if here.is_worker:
+            self._count_slow(here, fetches, [one for track, one in named if track == process.pid])
 
     def _process(self, info: ProcessInfo) -> _Process:
         key = (info.pid, info.unix_ns)
@@ -166,6 +173,19 @@ class StackFold:
         for sample in samples:
             if sample.tag or track == process.info.pid:  # other threads: only what they are for
                 windows.count(sample.tag or names.WORKER, sample)
+
+    def _count_slow(
+        self, process: _Process, fetches: Sequence[tuple[int, int]], samples: Iterable[Sample]
+    ) -> None:
+        """Once more, those of batches that took far longer than others."""
+        parent = process.info.parent_pid
+        if process.slow is None:
+            usual_ns = self._usual_ns.setdefault(parent, deque(maxlen=USUAL))
+            process.slow = SlowFetches(usual_ns)
+        windows = self._workers.setdefault(parent, StackWindows())
+        for sample in process.slow.update(fetches, samples):
+            if sample.tag in _MAKING_SAMPLES:
+                windows.count(SLOW_BATCHES, sample)
 
     # ---- telling ----
 

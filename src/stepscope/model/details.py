@@ -14,6 +14,7 @@ from stepscope.model.timeline import Timeline
 
 __all__ = [
     "OTHER_THREADS",
+    "SLOW_BATCHES",
     "Details",
     "FlameNode",
     "HotLine",
@@ -27,6 +28,8 @@ __all__ = [
 
 # What stands in place of a phase for threads that do not train: the time in which they ran Python.
 OTHER_THREADS: Final = "other threads"
+# What workers do in batches that take far longer than others; it counts in their spans as well.
+SLOW_BATCHES: Final = "slow batches"
 
 
 class StageTime(NamedTuple):
@@ -111,7 +114,7 @@ class PhaseStacks:
     """Where the time of a phase went: of the training thread, of the other threads of its process
     while they ran Python, or of all workers together."""
 
-    phase: str  # of model/phases.py, OTHER_THREADS, or the name of a worker's span
+    phase: str  # of model/phases.py, a name from above, or that of a worker's span
     where: str  # "main", "thread" or "worker"
     ms: float
     samples: int

@@ -7,7 +7,7 @@ import pytest
 from stepscope.analyze.loop import Loop
 from stepscope.analyze.resources import ProcessUse, Resources
 from stepscope.model import names
-from stepscope.model.details import SlowSample, StageTime
+from stepscope.model.details import SLOW_BATCHES, SlowSample, StageTime
 from stepscope.model.phases import Phase
 from tests.unit.analyze.made import Event, backward, exhausted, forward, iter_, loop, mark, next_
 from tests.unit.analyze.made import optimizer as optimizer_span
@@ -188,12 +188,15 @@ def test_starting_workers_is_located_in_what_they_do_if_that_is_most_of_it(
     assert found(started(), details)["input-worker-startup"].location.function == function
 
 
-def test_slow_samples_are_located_where_samples_are_made() -> None:
+def test_slow_samples_are_located_in_slow_batches_or_else_where_samples_are_made() -> None:
     times = {"p50": 2.0, "p95": 4.0, "p99": 180.0, "max": 260.0}
     slow = pipeline(4, dataset(100, 100), sample_ms=times, tail_share=0.6)
     clean = stacks(names.WORKER_FETCH, line("data.py", 33, "clean", 0.9), where="worker")
     kinds = found(trained(4, wait=WAIT), replace(slow, stacks=(clean,)))
     assert kinds["input-skew"].location.function == "clean"
+    held_up = stacks(SLOW_BATCHES, line("data.py", 50, "repair", 0.9), where="worker")
+    kinds = found(trained(4, wait=WAIT), replace(slow, stacks=(clean, held_up)))
+    assert kinds["input-skew"].location.function == "repair"
 
 
 def test_input_that_keeps_up_is_no_finding() -> None:

@@ -12,7 +12,7 @@ from stepscope.analyze.loop import Loop
 from stepscope.analyze.stacks import StackFold, user_location
 from stepscope.analyze.user_code import is_users
 from stepscope.model import names
-from stepscope.model.details import OTHER_THREADS, FlameNode, PhaseStacks
+from stepscope.model.details import OTHER_THREADS, SLOW_BATCHES, FlameNode, PhaseStacks
 from stepscope.model.event import EventType, Flag
 from stepscope.model.phases import Phase
 from stepscope.model.process import ProcessInfo
@@ -425,6 +425,21 @@ def test_a_thread_that_computes_without_training_is_one_of_the_others() -> None:
     found = folded([*numbers.frames, *events, *acting, *samples])
     assert lines(found["thread", OTHER_THREADS]) == [("act", 1.0)]
     assert lines(found["main", Phase.FORWARD]) == [("main", 1.0)]
+
+
+def test_what_workers_do_in_slow_batches_is_told_apart() -> None:
+    events = [event for at in range(0, 1000, 10) for event in step(at)]
+    numbers = Numbers()
+    loop_ = (TORCH, 3, "_worker_loop")
+    load, repair = numbers.of([loop_, (DATA, 8, "load")]), numbers.of([loop_, (DATA, 20, "repair")])
+    fetches = [span(names.WORKER_FETCH, at, at + 10, track=WORKER.pid) for at in range(0, 800, 10)]
+    fetches.append(span(names.WORKER_FETCH, 800, 850, track=WORKER.pid))
+    samples = [seen(at + 5, load, names.WORKER_FETCH, track=WORKER.pid) for at in range(0, 800, 10)]
+    slow = [(805, load), *((at, repair) for at in range(815, 850, 10))]
+    samples += [seen(at, stack, names.WORKER_FETCH, track=WORKER.pid) for at, stack in slow]
+    found = folded(events, (WORKER, [*numbers.frames, *fetches, *samples]))
+    assert lines(found["worker", SLOW_BATCHES]) == [("repair", 0.8), ("load", 0.2)]
+    assert lines(found["worker", names.WORKER_FETCH])[0][0] == "load"
 
 
 def test_windows_of_a_long_run_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
