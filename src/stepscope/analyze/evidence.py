@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stepscope.analyze.model_calls import by_caller
 from stepscope.analyze.whole import Whole
 from stepscope.model.details import Details, FlameNode, PhaseStacks, StageTime
 from stepscope.model.finding import Location
@@ -46,22 +47,36 @@ class Evidence:
         """The user's function that these phases spend most in, at its dearest line; None: no
         stacks show one. Each stack counts for the innermost line that is the user's."""
         stacks = self.stacks(where, *phases)
-        total_ms = sum(one.ms for one in stacks)
         by_line: dict[Location, float] = {}
         for one in stacks:
             for line in one.lines:
                 if line.location.file:
                     by_line[line.location] = by_line.get(line.location, 0.0) + one.ms * line.share
-        if not by_line or not total_ms:
-            return None
-        by_function: dict[tuple[str | None, str | None], float] = {}
-        for at, ms in by_line.items():
-            key = (at.file, at.function)
-            by_function[key] = by_function.get(key, 0.0) + ms
-        best = max(by_function, key=by_function.__getitem__)
-        lines = [at for at in by_line if (at.file, at.function) == best]
-        dearest = max(lines, key=by_line.__getitem__)
-        return UserCode(dearest, min(1.0, by_function[best] / total_ms))
+        return _dearest(by_line, sum(one.ms for one in stacks))
+
+    def model_caller(self, *phases: str) -> UserCode | None:
+        """The user's function that calls the model in these phases of the training thread, and not
+        the model's own forward; None: no stacks show one."""
+        stacks = self.stacks("main", *phases)
+        by_line: dict[Location, float] = {}
+        for one in stacks:
+            for at, ms in (by_caller(one.flame) if one.flame is not None else {}).items():
+                by_line[at] = by_line.get(at, 0.0) + ms
+        return _dearest(by_line, sum(one.ms for one in stacks))
+
+
+def _dearest(by_line: Mapping[Location, float], total_ms: float) -> UserCode | None:
+    """Of the lines of each function together, at the dearest of them."""
+    if not by_line or not total_ms:
+        return None
+    by_function: dict[tuple[str | None, str | None], float] = {}
+    for at, ms in by_line.items():
+        key = (at.file, at.function)
+        by_function[key] = by_function.get(key, 0.0) + ms
+    best = max(by_function, key=by_function.__getitem__)
+    lines = [at for at in by_line if (at.file, at.function) == best]
+    dearest = max(lines, key=by_line.__getitem__)
+    return UserCode(dearest, min(1.0, by_function[best] / total_ms))
 
 
 def matching_share(stacks: Iterable[PhaseStacks], wanted: Callable[[FlameNode], bool]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepscope.analyze.between import saved_by_hand
 from stepscope.analyze.evidence import Evidence
-from stepscope.analyze.phase_finding import phase_finding
+from stepscope.analyze.phase_finding import lies_in, phase_finding
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import bytes_text, duration, percent, plural
 from stepscope.model.finding import Finding
@@ -24,8 +24,15 @@ def validation(evidence: Evidence) -> Finding | None:
         f"Evaluation took {duration(taken)} of the {duration(wall)} of the loop.",
         f"That is as long as {taken / max(training_ns, 1):,.0f} training steps.",
     ]
-    title = "evaluation-bound: evaluation takes"
-    return phase_finding(evidence, "validation", title, [Phase.EVALUATION], said)
+    code = evidence.model_caller(Phase.EVALUATION)  # the model's forward is that of training too
+    return phase_finding(
+        evidence,
+        "validation",
+        "evaluation-bound: evaluation takes",
+        [Phase.EVALUATION],
+        [*said, *lies_in(code)],
+        location=code.location if code is not None else None,
+    )
 
 
 def checkpoint_save(evidence: Evidence) -> Finding | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from stepscope.analyze.stack_tree import StackTree
+from stepscope.analyze.user_code import named_function
 from stepscope.model.details import FlameNode, HotLine
 from stepscope.model.finding import Location
 
@@ -34,7 +35,8 @@ def lines_of(spent: Spent, tree: StackTree) -> tuple[HotLine, ...]:
     for (stack, native), (ns, samples) in spent.items():
         users = tree.users(stack)
         frame = tree.frame(users)
-        line = lines.setdefault((frame.file, frame.line, frame.function), _Line())
+        function = named_function(frame.function)
+        line = lines.setdefault((frame.file, frame.line, function), _Line())
         line.ns += ns
         line.samples += samples
         line.self_ns += ns if users == stack else 0

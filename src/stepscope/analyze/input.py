@@ -10,10 +10,10 @@ from stepscope.analyze.input_costs import batch_costs
 from stepscope.analyze.input_stages import stage_findings
 from stepscope.analyze.judge import confidence, separation, severity
 from stepscope.analyze.loader_facts import (
-    loader_location,
     loader_measures,
     loader_workers,
     sample_location,
+    startup_location,
     wait_text,
 )
 from stepscope.analyze.loop import LoaderUse
@@ -181,6 +181,6 @@ def _worker_startup(evidence: Evidence, startup_ns: float) -> Finding:
                 f" {duration(startup_ns / max(1, iterations))} later than it had to."
             ),
         ),
-        location=loader_location(whole.loader),
+        location=startup_location(evidence, startup_ns),
         measures=measures,
     )

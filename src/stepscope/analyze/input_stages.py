@@ -15,6 +15,7 @@ from stepscope.analyze.loader_facts import (
     loader_measures,
     sample_code,
     sample_location,
+    slow_location,
     wait_text,
 )
 from stepscope.analyze.words import bytes_text, duration, percent, plural
@@ -181,7 +182,7 @@ def _skew(evidence: Evidence, costs: BatchCosts) -> _Cause:
     if costs.workers and pipeline.worker_idle_share:
         said.append(f"Workers were idle {percent(pipeline.worker_idle_share)} of their time.")
     beyond = 1.0 - Signal.TAIL_SHARE / max(share, Signal.TAIL_SHARE)
-    return _Cause("input-skew", beyond, tuple(said), sample_location(evidence))
+    return _Cause("input-skew", beyond, tuple(said), slow_location(evidence))
 
 
 def _slowest(pipeline: Pipeline) -> Iterator[str]:

@@ -7,6 +7,7 @@ from stepscope.analyze.loop import LoaderUse
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import duration
 from stepscope.model import names
+from stepscope.model.details import SLOW_BATCHES
 from stepscope.model.finding import Location
 from stepscope.model.phases import Phase
 
@@ -17,10 +18,14 @@ __all__ = [
     "loader_workers",
     "sample_code",
     "sample_location",
+    "slow_location",
+    "startup_location",
     "wait_text",
 ]
 
 MAKING_SAMPLES = (names.SAMPLE, names.TRANSFORM, names.WORKER_FETCH)
+# The start of a worker is known as such only when it is over: until then no span is open in it.
+_STARTING = (names.WORKER, names.WORKER_START)
 
 
 def loader_workers(use: LoaderUse | None) -> int | None:
@@ -48,6 +53,26 @@ def sample_location(evidence: Evidence) -> Location:
     """The line that making samples spends most in; without stacks, the dataset's method."""
     code = sample_code(evidence)
     return code.location if code is not None else loader_location(evidence.whole.loader)
+
+
+def slow_location(evidence: Evidence) -> Location:
+    """The line that batches which take far longer than others spend most in; without stacks of
+    such, where samples are made."""
+    code = evidence.user_code("worker", SLOW_BATCHES)
+    return code.location if code is not None else sample_location(evidence)
+
+
+def startup_location(evidence: Evidence, startup_ns: float) -> Location:
+    """What workers do of the user's at their start (worker_init_fn, imports, unpickling), if that
+    makes half of it; else the line of the loop that waits for them."""
+    workers = loader_workers(evidence.whole.loader) or 1
+    theirs = evidence.user_code("worker", *_STARTING)
+    if theirs is not None:
+        in_all_ms = theirs.share * sum(one.ms for one in evidence.stacks("worker", *_STARTING))
+        if 2 * in_all_ms / workers >= startup_ns / 1e6:
+            return theirs.location
+    waits = evidence.user_code("main", Phase.INPUT_WAIT)
+    return waits.location if waits is not None else loader_location(evidence.whole.loader)
 
 
 def wait_text(whole: Whole) -> str:

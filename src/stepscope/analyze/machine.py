@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stepscope.analyze.evidence import Evidence
+from stepscope.analyze.evidence import Evidence, UserCode
 from stepscope.analyze.judge import confidence, severity
 from stepscope.analyze.loader_facts import loader_workers
 from stepscope.analyze.phase_finding import place
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import percent
 from stepscope.model import traits
-from stepscope.model.finding import Finding
+from stepscope.model.details import OTHER_THREADS
+from stepscope.model.finding import Finding, Location
 from stepscope.model.kinds import Signal
 from stepscope.model.phases import Phase
 
@@ -46,6 +47,7 @@ def oversubscription(evidence: Evidence) -> Finding | None:
         return None
     kind = "oversubscription"
     threads = evidence.trait(traits.THREADS)
+    code = evidence.model_caller(*_COMPUTE)
     return Finding(
         kind=kind,
         title=f"host-bound: more threads than CPUs cost up to {percent(share)} of the time",
@@ -61,6 +63,7 @@ def oversubscription(evidence: Evidence) -> Finding | None:
             ),
             *_asked_for(threads, ranks, cpus),
         ),
+        location=code.location if code is not None else Location(),
         measures={
             "cpu_count": cpus,
             "threads_wanting_cpu": used + delay,
@@ -137,6 +140,7 @@ def gil(evidence: Evidence) -> Finding | None:
     if loss is None:
         return None
     kind, whole = "gil", evidence.whole
+    holder = evidence.user_code("thread", OTHER_THREADS)
     return Finding(
         kind=kind,
         title=f"host-bound: other Python threads hold the interpreter {percent(loss.share)}"
@@ -159,11 +163,21 @@ def gil(evidence: Evidence) -> Finding | None:
                 f"Other threads of the process kept {loss.others:.1f} CPUs busy, and all together"
                 f" no more than {Signal.GIL_CORES:g}: they took turns."
             ),
+            *_holder_text(holder),
         ),
-        missing=("Which thread held the lock was not measured.",),
-        location=place(evidence, Phase.PYTHON_BETWEEN),
+        missing=() if holder is not None else ("Which thread held the lock was not measured.",),
+        location=holder.location if holder is not None else place(evidence, Phase.PYTHON_BETWEEN),
         measures={"other_threads_cores": loss.others, "off_cpu_share": loss.off},
     )
+
+
+def _holder_text(holder: UserCode | None) -> Iterator[str]:
+    if holder is not None:
+        at = holder.location
+        yield (
+            f"{percent(holder.share)} of the time in which they ran Python lies in {at.function},"
+            f" {at.file}:{at.line}."
+        )
 
 
 def swap(evidence: Evidence) -> Finding | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stepscope.analyze.evidence import Evidence
+from stepscope.analyze.evidence import Evidence, UserCode
 from stepscope.analyze.judge import confidence, severity
 from stepscope.analyze.words import percent
 from stepscope.model.finding import Finding, Location
 from stepscope.model.phases import Phase
 
-__all__ = ["code_text", "phase_finding", "place"]
+__all__ = ["code_text", "lies_in", "phase_finding", "place"]
 
 
 def phase_finding(
@@ -49,7 +49,11 @@ def place(evidence: Evidence, *phases: Phase) -> Location:
 
 
 def code_text(evidence: Evidence, *phases: Phase) -> tuple[str, ...]:
-    code = evidence.user_code("main", *phases)
+    return lies_in(evidence.user_code("main", *phases))
+
+
+def lies_in(code: UserCode | None) -> tuple[str, ...]:
+    """In words; none without such code."""
     if code is None:
         return ()
     at = code.location

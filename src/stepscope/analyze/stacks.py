@@ -8,12 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from stepscope.analyze.hot_lines import flame_of, lines_of
 from stepscope.analyze.line_times import Frame
 from stepscope.analyze.loop import Loop
+from stepscope.analyze.slow_fetches import USUAL, SlowFetches, fetches_of
 from stepscope.analyze.spans import DEVICE, OPEN, PHASES, SpanRow, loop_spans
 from stepscope.analyze.stack_phases import Sample, ThreadPhases
 from stepscope.analyze.stack_tree import StackTree
 from stepscope.analyze.stack_windows import StackWindows
 from stepscope.model import names
-from stepscope.model.details import PhaseStacks
+from stepscope.model.details import OTHER_THREADS, SLOW_BATCHES, PhaseStacks
 from stepscope.model.event import Batch, Flag
 from stepscope.model.finding import Location
 from stepscope.model.phases import Phase
@@ -33,10 +34,14 @@ _NATIVE = int(Flag.NATIVE)
 _OF_WORKERS = frozenset(
     {names.WORKER_START, names.WORKER_IDLE, names.WORKER_FETCH, names.SERIALISE}
 )
+_MAKING_SAMPLES = frozenset({names.WORKER_FETCH, names.SAMPLE, names.TRANSFORM})
 
 # The outermost frame of a child of multiprocessing that runs as one: below it, a forked child still
 # has the frames that its parent was in.
 _CHILD_BEGINS = "BaseProcess._bootstrap"
+
+_PLACES = ("main", "worker", "thread")
+_PHASES = [phase.value for phase in Phase]
 
 # {(where, phase): {(stack, in C): [ns, samples]}}
 _Found = dict[tuple[str, str], dict[tuple[int, bool], list[int]]]
@@ -51,6 +56,8 @@ class _Process:
         self.threads: dict[int, ThreadPhases] = {}
         self.early: dict[int, list[Sample]] = {}  # of threads that have shown no span of a loop
         self.unnamed: deque[tuple[int, Sample]] = deque()
+        self.in_python = StackWindows()  # by thread, while it ran Python
+        self.slow: SlowFetches | None = None
         self.latest_ns = 0
         self.is_worker = False
 
@@ -63,21 +70,25 @@ class _Process:
     def trains(self) -> bool:
         return any(thread.signs[0] for thread in self.threads.values())
 
-    def training_thread(self) -> ThreadPhases | None:
-        return max(self.threads.values(), key=lambda thread: thread.signs, default=None)
+    def training_track(self) -> int | None:
+        threads = self.threads
+        return max(threads, key=lambda track: threads[track].signs, default=None)
 
 
 class StackFold:
     """`update` with every batch of every process; `get` the phases of the loops so far.
 
     Samples of the training thread are attributed as the loop itself is (stack_phases.py), those of
-    loader workers by the innermost span that was open. Only sums are kept, by stack.
+    loader workers by the innermost span that was open. Of other threads of the training process
+    those count in which they ran Python: then they hold the interpreter, or want it. Only sums are
+    kept, by stack.
     """
 
     def __init__(self) -> None:
         self._tree = StackTree()
         self._processes: dict[tuple[int, int], _Process] = {}  # pids are used again
         self._workers: dict[int, StackWindows] = {}  # by the pid of the parent
+        self._usual_ns: dict[int, deque[int]] = {}  # what batches take, likewise
 
     # ---- taking in ----
 
@@ -85,8 +96,8 @@ class StackFold:
         here = self._process(process)
         self._learn(here, batch)
         rows = [row for row in loop_spans(batch) if row[2] < DEVICE and not row[7] & OPEN]
-        samples = list(_samples(batch))
-        if not rows and not samples and not here.unnamed:
+        samples, fetches = list(_samples(batch)), fetches_of(batch)
+        if not rows and not samples and not fetches and not here.unnamed:
             return
         for track, sample in samples:
             here.latest_ns = max(here.latest_ns, sample.time_ns)
@@ -94,7 +105,10 @@ class StackFold:
             here.unnamed.append((track, sample))
         if rows:
             here.latest_ns = max(here.latest_ns, rows[-1][1])
-        self._hand_on(here, rows, list(_named(here)))
+        named = list(_named(here))
+        self._hand_on(here, rows, named)
+        if here.is_worker:
+            self._count_slow(here, fetches, [one for track, one in named if track == process.pid])
 
     def _process(self, info: ProcessInfo) -> _Process:
         key = (info.pid, info.unix_ns)
@@ -135,6 +149,8 @@ class StackFold:
             samples = samples_of.get(track, [])
             if not process.trains:
                 self._count_by_tag(process, track, samples)
+            if not process.is_worker:
+                _count_python(process, track, samples)
             thread = process.threads.get(track)
             if thread is None and track in rows_of and len(process.threads) < _THREADS:
                 thread = process.threads[track] = ThreadPhases()
@@ -158,29 +174,40 @@ class StackFold:
             if sample.tag or track == process.info.pid:  # other threads: only what they are for
                 windows.count(sample.tag or names.WORKER, sample)
 
+    def _count_slow(
+        self, process: _Process, fetches: Sequence[tuple[int, int]], samples: Iterable[Sample]
+    ) -> None:
+        """Once more, those of batches that took far longer than others."""
+        parent = process.info.parent_pid
+        if process.slow is None:
+            usual_ns = self._usual_ns.setdefault(parent, deque(maxlen=USUAL))
+            process.slow = SlowFetches(usual_ns)
+        windows = self._workers.setdefault(parent, StackWindows())
+        for sample in process.slow.update(fetches, samples):
+            if sample.tag in _MAKING_SAMPLES:
+                windows.count(SLOW_BATCHES, sample)
+
     # ---- telling ----
 
     def get(self, loops: Sequence[Loop]) -> tuple[PhaseStacks, ...]:
-        """Phases of the training threads in their order, then spans of workers, the dearest first.
+        """Phases of the training threads in their order, then spans of workers, the dearest first,
+        then other threads of the training processes.
 
         Only what was seen within the time of the loops counts.
         """
         by_pid = {loop.pid: loop for loop in loops}
         found: _Found = {}
         for process in self._processes.values():
-            loop = by_pid.get(process.info.pid)
-            thread = process.training_thread()
-            if loop is None or thread is None:
+            loop, track = by_pid.get(process.info.pid), process.training_track()
+            if loop is None or track is None:
                 continue
-            for (place, stack, native), times in thread.get(loop).items():
+            for (place, stack, native), times in process.threads[track].get(loop).items():
                 _add(found, ("main", PHASES[place].value), (stack, native), times)
+            _add_threads(found, process, loop, track)
         if loops:
             self._add_workers(found, by_pid)
-        order = {phase.value: place for place, phase in enumerate(Phase)}
         made = [self._stacks(where, phase, spent) for (where, phase), spent in found.items()]
-        return tuple(
-            sorted(made, key=lambda one: (one.where, order.get(one.phase, 99), -one.ms, one.phase))
-        )
+        return tuple(sorted(made, key=_order))
 
     def _add_workers(self, found: _Found, by_pid: dict[int, Loop]) -> None:
         """Children of the processes with a loop, and whoever records what only workers do."""
@@ -209,12 +236,30 @@ class StackFold:
         )
 
 
+def _order(one: PhaseStacks) -> tuple[int, int, float, str]:
+    phase = _PHASES.index(one.phase) if one.phase in _PHASES else len(_PHASES)
+    return _PLACES.index(one.where), phase, -one.ms, one.phase
+
+
+def _add_threads(found: _Found, process: _Process, loop: Loop, training: int) -> None:
+    for (track, stack, native), times in process.in_python.between(loop.start_ns, loop.end_ns):
+        if track != str(training):
+            _add(found, ("thread", OTHER_THREADS), (stack, native), times)
+
+
 def _add(
     found: _Found, key: tuple[str, str], stack: tuple[int, bool], times: Sequence[int]
 ) -> None:
     sums = found.setdefault(key, {}).setdefault(stack, [0, 0])
     sums[0] += times[0]
     sums[1] += times[1]
+
+
+def _count_python(process: _Process, track: int, samples: Iterable[Sample]) -> None:
+    """Which of the threads trains is known only later."""
+    for sample in samples:
+        if not sample.native:
+            process.in_python.count(str(track), sample)
 
 
 def _number_of(name: str, batch: Batch) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["is_users"]
+__all__ = ["is_users", "named_function"]
 
 _PACKAGES = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]"
@@ -19,6 +19,8 @@ _PACKAGES = re.compile(
 _TYPED = ("<stdin>", "<string>", "<ipython-input", "<doctest")
 # Functions that dataclasses and namedtuples make of text, which is called "<string>" as well.
 _MADE = ("__create_fn__", "<lambda>", "namedtuple_")
+# Functions without a name of their own, in another function, a class or a module.
+_NAMELESS = re.compile(r"(?:(?:\.<locals>)?\.|^)<(?:listcomp|setcomp|dictcomp|genexpr|lambda)>$")
 
 
 @lru_cache(maxsize=65536)
@@ -29,3 +31,12 @@ def is_users(file: str, function: str = "") -> bool:
     if file.startswith("<"):
         return file.startswith(_TYPED) and not function.startswith(_MADE)
     return _PACKAGES.search(file) is None
+
+
+@lru_cache(maxsize=65536)
+def named_function(function: str) -> str:
+    """The function that a reader would look for: a comprehension or a lambda belongs to the one
+    that it stands in, `Notes.clean.<locals>.<listcomp>` to `Notes.clean`."""
+    while (stripped := _NAMELESS.sub("", function)) != function:
+        function = stripped or "<module>"
+    return function

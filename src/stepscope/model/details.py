@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from stepscope.model.finding import Location
 from stepscope.model.timeline import Timeline
 
 __all__ = [
+    "OTHER_THREADS",
+    "SLOW_BATCHES",
     "Details",
     "FlameNode",
     "HotLine",
@@ -23,6 +25,11 @@ __all__ = [
     "SlowSample",
     "StageTime",
 ]
+
+# What stands in place of a phase for threads that do not train: the time in which they ran Python.
+OTHER_THREADS: Final = "other threads"
+# What workers do in batches that take far longer than others; it counts in their spans as well.
+SLOW_BATCHES: Final = "slow batches"
 
 
 class StageTime(NamedTuple):
@@ -104,10 +111,11 @@ class FlameNode:
 
 @dataclass(frozen=True, slots=True)
 class PhaseStacks:
-    """Where the time of a phase went, of the training thread or of all workers together."""
+    """Where the time of a phase went: of the training thread, of the other threads of its process
+    while they ran Python, or of all workers together."""
 
-    phase: str  # of model/phases.py, or the name of a worker's span
-    where: str  # "main" or "worker"
+    phase: str  # of model/phases.py, a name from above, or that of a worker's span
+    where: str  # "main", "thread" or "worker"
     ms: float
     samples: int
     lines: tuple[HotLine, ...] = ()  # of the user's own files, the dearest first

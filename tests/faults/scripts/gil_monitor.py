@@ -37,7 +37,7 @@ def main():
     if not planted.off:
         monitor.start()
     with planted.training():
-        for (tokens,) in data.batches(4, data.texts(4 * 260, 33)):
+        for (tokens,) in data.batches(4, data.texts(4 * 60, 33)):
             loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
             optimizer.zero_grad()
             loss.backward()

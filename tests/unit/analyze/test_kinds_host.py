@@ -4,12 +4,13 @@ import pytest
 
 from stepscope.analyze.resources import GpuUse, ProcessUse, Resources
 from stepscope.model import names, traits
-from stepscope.model.details import Details, HotLine
+from stepscope.model.details import OTHER_THREADS, Details, HotLine
 from stepscope.model.finding import Location
 from stepscope.model.phases import Phase
-from tests.unit.analyze.made import loop, span, training
+from tests.unit.analyze.made import loop, no_grad, span, training
 from tests.unit.analyze.made_evidence import found, line, node, stacks, trained
 
+MODULE = "/env/lib/python3.11/site-packages/torch/nn/modules/module.py"
 GAP = 100.0
 HALF = 0.5  # a gap of 100 ms beside 100 ms of computation
 
@@ -109,6 +110,26 @@ def test_threads_that_take_turns_with_training_are_gil() -> None:
     assert "oversubscription" not in kinds
 
 
+def test_the_lock_is_held_by_the_function_that_other_threads_run() -> None:
+    turns = Resources(cpu_count=4, program=ProcessUse(1, cpu_cores=1.0, run_delay_cores=0.02))
+    between = stacks(Phase.PYTHON_BETWEEN, line("train.py", 41, "main", 1.0))
+    others = stacks(
+        OTHER_THREADS,
+        line("monitor.py", 29, "Monitor.summarise", 0.9),
+        line("monitor.py", 24, "Monitor.run", 0.1),
+        where="thread",
+    )
+    known = found(trained(ran=0.5), Details(stacks=(between, others)), turns)["gil"]
+    assert known.location == Location("monitor.py", 29, "Monitor.summarise")
+    assert known.missing == ()
+    assert known.evidence[-1] == (
+        "90 % of the time in which they ran Python lies in Monitor.summarise, monitor.py:29."
+    )
+    unknown = found(trained(ran=0.5), Details(stacks=(between,)), turns)["gil"]
+    assert unknown.location.function == "main"
+    assert unknown.missing == ("Which thread held the lock was not measured.",)
+
+
 def test_threads_that_run_at_once_are_not_gil() -> None:
     at_once = Resources(cpu_count=4, program=ProcessUse(1, cpu_cores=2.0, run_delay_cores=0.02))
     assert list(found(trained(ran=0.5), None, at_once)) == ["compute"]
@@ -127,6 +148,37 @@ def test_more_threads_than_cpus_are_oversubscription_and_not_gil() -> None:
     assert kinds["oversubscription"].share == pytest.approx(0.75 * 100 / 101, abs=0.01)
     assert "gil" not in kinds
     assert "torch computes with 8 threads on 2 CPUs." in kinds["oversubscription"].evidence
+
+
+def test_more_threads_than_cpus_cost_where_the_loop_computes() -> None:
+    crowded = Resources(cpu_count=2, program=ProcessUse(1, cpu_cores=1.9, run_delay_cores=6.0))
+    model = node("_call_impl", MODULE, 500, node("Net.forward", "net.py", 500))
+    flames = {
+        Phase.FORWARD: node("forward", "", 1000, node("train", "train.py", 1000, model)),
+        Phase.BACKWARD: node("backward", "", 1000, node("train", "train.py", 1000)),
+    }
+    net = line("net.py", 30, "Net.forward", 1.0)
+    details = Details(stacks=tuple(stacks(phase, net, flame=of) for phase, of in flames.items()))
+    verdict = found(trained(ran=0.25), details, crowded)["oversubscription"]
+    assert verdict.location == Location("train.py", 1, "train")
+
+
+def test_evaluation_is_located_at_the_line_that_calls_the_model() -> None:
+    events = [*training(10), no_grad(1000, 1500), *training(10, 1500)]
+    model = node("_call_impl", MODULE, 900, node("Net.forward", "net.py", 900))
+    flame = node("evaluation", "", 1000, node("evaluate", "train.py", 950, model))
+    net = line("net.py", 30, "Net.forward", 0.9)
+    evaluation = stacks(Phase.EVALUATION, net, flame=flame)
+    verdict = found(loop(events), Details(stacks=(evaluation,)))["validation"]
+    assert verdict.location == Location("train.py", 1, "evaluate")
+    assert verdict.evidence[-1] == "95 % of it lies in evaluate, train.py:1."
+
+
+def test_without_a_flame_evaluation_is_located_at_its_dearest_line() -> None:
+    events = [*training(10), no_grad(1000, 1500), *training(10, 1500)]
+    evaluation = stacks(Phase.EVALUATION, line("net.py", 30, "Net.forward", 0.9))
+    verdict = found(loop(events), Details(stacks=(evaluation,)))["validation"]
+    assert verdict.location == Location("net.py", 30, "Net.forward")
 
 
 def test_own_page_faults_tie_swapping_to_the_run() -> None:

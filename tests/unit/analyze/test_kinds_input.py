@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from stepscope.analyze.loop import Loop
 from stepscope.analyze.resources import ProcessUse, Resources
 from stepscope.model import names
-from stepscope.model.details import SlowSample, StageTime
+from stepscope.model.details import SLOW_BATCHES, SlowSample, StageTime
 from stepscope.model.phases import Phase
 from tests.unit.analyze.made import Event, backward, exhausted, forward, iter_, loop, mark, next_
 from tests.unit.analyze.made import optimizer as optimizer_span
@@ -149,7 +150,8 @@ def test_without_workers_the_line_is_found_in_the_training_process() -> None:
     assert found(trained(0, wait=WAIT), details)["input-cpu"].location.function == "decode"
 
 
-def test_starting_workers_is_named_beside_other_causes() -> None:
+def started() -> Loop:
+    """Five passes with two workers that take 500 ms to start, and 50 ms of wait in each step."""
     events: list[Event] = []
     at = 10.0
     for epoch in range(5):
@@ -163,11 +165,38 @@ def test_starting_workers_is_named_beside_other_causes() -> None:
             at += wait + 50
         events.append(exhausted(at, at + 1, epoch))
         at += 1
-    kinds = found(loop(events), pipeline(2, dataset(200, 200)))
+    return loop(events)
+
+
+def test_starting_workers_is_named_beside_other_causes() -> None:
+    kinds = found(started(), pipeline(2, dataset(200, 200)))
     startup, cpu = kinds["input-worker-startup"], kinds["input-cpu"]
     # 100 ms of iter(), and 400 less what a batch of two workers takes, of passes of 1251 ms.
     assert startup.share == pytest.approx(0.25, abs=0.03)
     assert startup.share + cpu.share == pytest.approx(5 * 850 / 6251, abs=0.02)
+
+
+@pytest.mark.parametrize(("ms", "function"), [(2000.0, "read_vocabulary"), (1000.0, "train")])
+def test_starting_workers_is_located_in_what_they_do_if_that_is_most_of_it(
+    ms: float, function: str
+) -> None:
+    # They take some 1,600 ms to start, and there are two of them: 800 each are half of that.
+    read = line("data.py", 26, "read_vocabulary", 0.9)
+    start = replace(stacks(names.WORKER, read, where="worker"), ms=ms)
+    waits = stacks(Phase.INPUT_WAIT, line("train.py", 39, "train", 1.0))
+    details = replace(pipeline(2, dataset(200, 200)), stacks=(start, waits))
+    assert found(started(), details)["input-worker-startup"].location.function == function
+
+
+def test_slow_samples_are_located_in_slow_batches_or_else_where_samples_are_made() -> None:
+    times = {"p50": 2.0, "p95": 4.0, "p99": 180.0, "max": 260.0}
+    slow = pipeline(4, dataset(100, 100), sample_ms=times, tail_share=0.6)
+    clean = stacks(names.WORKER_FETCH, line("data.py", 33, "clean", 0.9), where="worker")
+    kinds = found(trained(4, wait=WAIT), replace(slow, stacks=(clean,)))
+    assert kinds["input-skew"].location.function == "clean"
+    held_up = stacks(SLOW_BATCHES, line("data.py", 50, "repair", 0.9), where="worker")
+    kinds = found(trained(4, wait=WAIT), replace(slow, stacks=(clean, held_up)))
+    assert kinds["input-skew"].location.function == "repair"
 
 
 def test_input_that_keeps_up_is_no_finding() -> None:

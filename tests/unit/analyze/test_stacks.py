@@ -12,7 +12,7 @@ from stepscope.analyze.loop import Loop
 from stepscope.analyze.stacks import StackFold, user_location
 from stepscope.analyze.user_code import is_users
 from stepscope.model import names
-from stepscope.model.details import FlameNode, PhaseStacks
+from stepscope.model.details import OTHER_THREADS, SLOW_BATCHES, FlameNode, PhaseStacks
 from stepscope.model.event import EventType, Flag
 from stepscope.model.phases import Phase
 from stepscope.model.process import ProcessInfo
@@ -296,6 +296,22 @@ def test_a_stack_counts_for_the_innermost_line_that_is_the_users() -> None:
     assert (last.location.file, last.share) == ("", pytest.approx(0.1))
 
 
+def test_a_comprehension_is_a_line_of_the_function_that_it_stands_in() -> None:
+    numbers = Numbers()
+    outer = (DATA, 8, "clean")
+    own = numbers.of([outer])
+    inner = numbers.of([outer, (DATA, 9, "clean.<locals>.<listcomp>")])
+    same = numbers.of([outer, (DATA, 8, "clean.<locals>.<lambda>")])
+    samples = [seen(4.5, own, ms=2), seen(5, inner, ms=5), seen(6, same, ms=3)]
+    found = folded([*numbers.frames, *step(0), *step(10), *samples])
+    hot = found["main", Phase.FORWARD].lines
+    assert [(one.location.line, one.location.function) for one in hot] == [
+        (8, "clean"),
+        (9, "clean"),
+    ]
+    assert [one.share for one in hot] == [pytest.approx(0.5), pytest.approx(0.5)]
+
+
 def test_the_flame_is_pruned_and_shows_who_called_whom() -> None:
     numbers = Numbers()
     hot = numbers.of([(TRAIN, 1, "main"), (TRAIN, 5, "hot")])
@@ -377,6 +393,53 @@ def test_a_worker_of_a_server_of_forks_is_known_by_its_spans() -> None:
     events = [event for at in range(0, 1000, 10) for event in step(at)]
     found = folded(events, (replace(WORKER, parent_pid=77), worker_events(500)))
     assert ("worker", names.SAMPLE) in found
+
+
+def test_other_threads_count_while_they_run_python_within_the_loop() -> None:
+    numbers = Numbers()
+    main = numbers.of([(TRAIN, 10, "main")])
+    thread = [(STDLIB, 1, "Thread.run")]
+    play = numbers.of([*thread, (DATA, 8, "play"), (DATA, 9, "play.<locals>.<listcomp>")])
+    rest = numbers.of([*thread, (DATA, 12, "play")])
+    events = [event for at in range(0, 1000, 10) for event in step(at)]
+    samples = [
+        seen(5, main),
+        *(seen(100 + at, play, track=201) for at in range(30)),
+        *(seen(200 + at, rest, native=True, track=201) for at in range(60)),  # it sleeps
+        seen(300, rest, ms=10, track=202),
+        *(seen(5000 + at, rest, track=202) for at in range(90)),  # the loop is over
+    ]
+    found = folded([*numbers.frames, *events, *samples])
+    others = found["thread", OTHER_THREADS]
+    assert lines(others) == [("play", 0.75), ("play", 0.25)]
+    assert (others.ms, others.samples) == (pytest.approx(40), 31)
+    assert found["main", Phase.FORWARD].samples == 1
+
+
+def test_a_thread_that_computes_without_training_is_one_of_the_others() -> None:
+    numbers = Numbers()
+    main, act = numbers.of([(TRAIN, 10, "main")]), numbers.of([(DATA, 8, "act")])
+    events = [event for at in range(0, 1000, 10) for event in step(at)]
+    acting = [span(names.FORWARD, at, at + 5, arg=9, track=201) for at in range(0, 1000, 10)]
+    samples = [seen(505, main), seen(506, act, track=201)]
+    found = folded([*numbers.frames, *events, *acting, *samples])
+    assert lines(found["thread", OTHER_THREADS]) == [("act", 1.0)]
+    assert lines(found["main", Phase.FORWARD]) == [("main", 1.0)]
+
+
+def test_what_workers_do_in_slow_batches_is_told_apart() -> None:
+    events = [event for at in range(0, 1000, 10) for event in step(at)]
+    numbers = Numbers()
+    loop_ = (TORCH, 3, "_worker_loop")
+    load, repair = numbers.of([loop_, (DATA, 8, "load")]), numbers.of([loop_, (DATA, 20, "repair")])
+    fetches = [span(names.WORKER_FETCH, at, at + 10, track=WORKER.pid) for at in range(0, 800, 10)]
+    fetches.append(span(names.WORKER_FETCH, 800, 850, track=WORKER.pid))
+    samples = [seen(at + 5, load, names.WORKER_FETCH, track=WORKER.pid) for at in range(0, 800, 10)]
+    slow = [(805, load), *((at, repair) for at in range(815, 850, 10))]
+    samples += [seen(at, stack, names.WORKER_FETCH, track=WORKER.pid) for at, stack in slow]
+    found = folded(events, (WORKER, [*numbers.frames, *fetches, *samples]))
+    assert lines(found["worker", SLOW_BATCHES]) == [("repair", 0.8), ("load", 0.2)]
+    assert lines(found["worker", names.WORKER_FETCH])[0][0] == "load"
 
 
 def test_windows_of_a_long_run_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
