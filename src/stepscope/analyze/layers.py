@@ -41,7 +41,7 @@ class LayersFound(NamedTuple):
 class _Times:
     """Sums over calls, in ns."""
 
-    __slots__ = ("backward", "calls", "forward", "saved", "self_backward", "self_forward")
+    __slots__ = ("backward", "calls", "forward", "saved", "self_backward", "self_forward", "within")
 
     def __init__(self) -> None:
         self.calls = 0
@@ -49,6 +49,7 @@ class _Times:
         self.backward: float | None = None
         self.self_backward = 0.0
         self.saved: float | None = None
+        self.within: float | None = None  # of `saved`, in modules within it
 
     def add(self, other: _Times) -> None:
         self.calls += other.calls
@@ -235,8 +236,23 @@ def _layers(process: _Process) -> tuple[LayerTime, ...]:
         path, kind, root = process.names.get(number, (f"#{number}", "", 0))
         path = ".".join(part for part in (prefixes.get(root, ""), path) if part)
         merged.setdefault((path, kind), _Times()).add(times)
+    _add_up_saved(merged)
     made = [_layer(path, kind, times, process.steps) for (path, kind), times in merged.items()]
     return tuple(sorted(made, key=lambda one: (-(one.forward_ms + (one.backward_ms or 0.0)), one)))
+
+
+def _add_up_saved(layers: dict[tuple[str, str], _Times]) -> None:
+    """What a module keeps is what those within it keep: they are who was asked."""
+    by_path = {path: times for (path, _), times in layers.items()}
+    for path, times in [(p, t) for (p, _), t in layers.items() if t.saved is not None and p]:
+        parts = path.split(".")
+        for end in range(len(parts)):
+            above = by_path.get(".".join(parts[:end]))
+            if above is not None and above is not times:
+                above.within = (above.within or 0.0) + (times.saved or 0.0)
+    for times in layers.values():
+        if times.within is not None:
+            times.saved = (times.saved or 0.0) + times.within
 
 
 def _prefixes(process: _Process) -> dict[int, str]:

@@ -19,7 +19,7 @@ class LayerCall:
 
     __slots__ = (
         "backward_from", "backward_inside", "backward_lasted", "backward_start",
-        "end", "inside", "lasted", "number", "own", "parent", "start",
+        "end", "inside", "lasted", "number", "own", "parent", "saved", "start",
     )  # fmt: skip
 
     def __init__(self, number: int, parent: LayerCall | None) -> None:
@@ -29,6 +29,7 @@ class LayerCall:
         self.own = 0  # what we took within it
         self.lasted = 0  # without that
         self.inside = 0  # of `lasted`, in calls inside it
+        self.saved = -1  # bytes that it keeps for backward; -1: not looked at
         self.backward_start = 0  # 0: no gradient came by
         self.backward_lasted = self.backward_inside = 0
         self.backward_from = 0  # while it is open

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from stepscope.collect.chain import placed
 from stepscope.collect.graph_nodes import can_mark, nodes_of
 from stepscope.collect.layer_backward import LayerCall, Mark, set_backward_times
+from stepscope.collect.saved_bytes import SavedBytes
 from stepscope.collect.watch import Call
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
@@ -49,6 +50,7 @@ class SampledCalls:
         self._backward = recorder.intern(names.BACKWARD)
         self._with_gradients = torch.is_grad_enabled
         self._can_mark, self._tensor = can_mark(torch), torch.Tensor
+        self._saved = SavedBytes(torch)
         self._recomputed_calls = self._recomputed_ns = 0
         self.call = self._make_call()
 
@@ -136,6 +138,9 @@ class SampledCalls:
             if parent is not None:
                 parent.inside += made.lasted
             self._mark(made, (result,), False)
+            if not module._modules and self._marking and self._with_gradients():
+                saved = self._saved.of_call(module, args, result)
+                made.saved = -1 if saved is None else saved
             if self.look is not None:
                 self.look(module, args, result)
         elif made.number == _RECOMPUTED:

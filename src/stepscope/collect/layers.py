@@ -42,6 +42,7 @@ class LayersCollector(HookingCollector):
         self._begin, self._end = intern(names.LAYERS_BEGIN), intern(names.LAYERS_END)
         self._layer = intern(names.LAYER)
         self._forward, self._backward = intern(names.LAYER_FORWARD), intern(names.LAYER_BACKWARD)
+        self._saved = intern(names.LAYER_SAVED_BYTES)
 
     def _uninstall(self) -> None:
         self.drop_step()
@@ -81,8 +82,11 @@ class LayersCollector(HookingCollector):
             recorder.mark(self._layer, number, recorder.intern(text))
         self._told = len(self._numbers)
         complete, forward, backward = recorder.complete, self._forward, self._backward
+        sample, saved = recorder.sample, self._saved
         for call in calls.calls:
             complete(forward, call.start, call.lasted, call.number, float(call.inside))
+            if call.saved >= 0:
+                sample(saved, float(call.saved), call.number)
             if call.backward_start:
                 lasted, inside = call.backward_lasted, float(call.backward_inside)
                 complete(backward, call.backward_start, lasted, call.number, inside)

@@ -100,7 +100,7 @@ def _after_the_budget(ops: Sequence[Any]) -> int:
     described = sum(count for spec, count in ops if "op" in spec)
     views = sum(count for spec, count in ops if not spec)
     after = sum(count for spec, count in ops if spec.get("partial"))
-    return round(after * described / (described + views)) if described else after
+    return int(after * described / (described + views) if described else after)
 
 
 def _least_ms(torch: Any) -> float:

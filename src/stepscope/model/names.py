@@ -55,7 +55,8 @@ LAYER: Final = "layer"  # mark; arg: number; text: "path\tclass\tnumber of the o
 LAYER_FORWARD: Final = "layer.forward"  # span of one call, recorded when the step is over and
 # without what the timing itself took; arg: number of the layer; value: ns of the calls inside it
 LAYER_BACKWARD: Final = "layer.backward"  # the same, of the call's part of a backward
-LAYER_SAVED_BYTES: Final = "layer.saved_bytes"  # sample; arg: number of the layer
+LAYER_SAVED_BYTES: Final = "layer.saved_bytes"  # sample; arg: number of the layer; value: what one
+# call keeps for backward and no call before it kept
 OP: Final = "op"  # mark; arg: self ns over the profiled steps; text: "name\tcalls\tsteps"
 OP_LOGGED: Final = (
     "op.logged"  # mark; arg: calls in the logged step; text: JSON, what it was called

@@ -1,0 +1,71 @@
+"""What a module call keeps for backward, read from the autograd nodes that it made.
+
+Nodes name what they saved. Where the program keeps tensors its own way (hooks on saved tensors, as
+activation checkpointing has them), asking would run its code: there nothing is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepscope.collect.graph_nodes import nodes_of
+
+__all__ = ["SavedBytes"]
+
+MOST_NODES = 64  # of one call
+_PREFIX = "_raw_saved_"
+
+
+class SavedBytes:
+    """Of one step: a tensor that several calls keep counts for the first of them."""
+
+    def __init__(self, torch: Any) -> None:
+        self._tensor = torch.Tensor
+        self._hooks = torch._C._autograd._top_saved_tensors_default_hooks
+        self._names: dict[type, tuple[str, ...]] = {}  # of what a kind of node saves
+        self._seen: set[int] = set()
+
+    def of_call(self, module: Any, args: tuple[Any, ...], result: Any) -> int | None:
+        """Bytes; None: the program keeps tensors in a way of its own."""
+        if self._hooks(True) is not None:
+            return None
+        for parameter in (*module._parameters.values(), *module._buffers.values()):
+            if parameter is not None:
+                self._seen.add(_storage(parameter))
+        todo, ends = nodes_of((result,), self._tensor), nodes_of(args, self._tensor)
+        done: list[Any] = list(ends)
+        kept = 0
+        while todo and len(done) < MOST_NODES:
+            node = todo.pop()
+            if node in done:
+                continue
+            done.append(node)
+            kept += self._of_node(node)
+            todo += [one for one, _ in node.next_functions if one is not None]
+        return kept
+
+    def _of_node(self, node: Any) -> int:
+        kind = type(node)
+        names = self._names.get(kind)
+        if names is None:
+            raw = [name for name in dir(kind) if name.startswith(_PREFIX)]
+            names = self._names[kind] = tuple(name.replace("_raw", "", 1) for name in raw)
+        kept = 0
+        for name in names:
+            # A function that the program wrote has "saved_tensors", of one name for all.
+            value = getattr(node, name if hasattr(node, name) else name[1:], None)
+            for tensor in value if isinstance(value, (list, tuple)) else (value,):
+                if type(tensor) is self._tensor and tensor.device.type != "meta":
+                    kept += self._once(tensor)
+        return kept
+
+    def _once(self, tensor: Any) -> int:
+        where = _storage(tensor)
+        if where in self._seen:
+            return 0
+        self._seen.add(where)
+        return int(tensor.untyped_storage().nbytes())
+
+
+def _storage(tensor: Any) -> int:
+    return int(tensor.untyped_storage().data_ptr())
