@@ -93,6 +93,13 @@ def _has_short_operators(evidence: Evidence, logged: _Logged) -> bool:
     return bool(calls) and computed_us / calls < Signal.SHORT_OP_US
 
 
+def _has_single_updates(evidence: Evidence, _: _Logged) -> bool:
+    """An optimizer that updates its parameters one by one, and takes its time."""
+    flags = evidence.trait(traits.OPTIMIZERS)
+    slow = any(not one.get("fused") for one in flags) if isinstance(flags, list) else False
+    return slow and evidence.whole.share(Phase.OPTIMIZER) >= KINDS["optimizer"].moderate_share
+
+
 _REASONS: dict[str, Callable[[Evidence, _Logged], bool]] = {
     "float32": _has_doubles,
     "no_subnormals": _has_subnormals,
@@ -100,6 +107,7 @@ _REASONS: dict[str, Callable[[Evidence, _Logged], bool]] = {
     "channels_last": _has_other_layout,
     "bfloat16": _has_products,
     "only_work": _has_short_operators,
+    "fused_optimizer": _has_single_updates,
 }
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "optimizer_facts",
 ]
 
+MOST_SHAPES = 100
 _FEATURES = (
     "avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16",
     "amx_bf16", "amx_int8", "amx_tile", "asimd", "bf16", "sve", "sve2",
@@ -49,8 +50,22 @@ def optimizer_facts(optimizers: Iterable[Any]) -> list[dict[str, Any]]:
         groups = getattr(optimizer, "param_groups", None) or [{}]
         flags = {name: groups[0].get(name) for name in ("fused", "foreach", "capturable")}
         parameters = sum(len(group.get("params", ())) for group in groups)
-        found.append({"class": type(optimizer).__name__, "parameters": parameters, **flags})
+        found.append({
+            "class": type(optimizer).__name__, "parameters": parameters, **flags,
+            "shapes": _shapes(groups),
+        })  # fmt: skip
     return found
+
+
+def _shapes(groups: Iterable[dict[str, Any]]) -> list[list[Any]]:
+    """[shape, dtype, how many] of the parameters, the most frequent first."""
+    counted = Counter(
+        (tuple(parameter.shape), str(parameter.dtype).removeprefix("torch."))
+        for group in groups
+        for parameter in group.get("params", ())
+        if not _is_lazy(parameter)
+    )
+    return [[list(shape), dtype, n] for (shape, dtype), n in counted.most_common(MOST_SHAPES)]
 
 
 def conv_layout(torch: Any, roots: Iterable[Any], seen: Sequence[int] = ()) -> dict[str, int]:

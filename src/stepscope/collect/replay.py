@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stepscope.collect import replay_values as values
+from stepscope.collect.replay_optimizer import optimizer_steps
 from stepscope.collect.replay_values import Changed
 
 __all__ = ["Alternative", "main", "replay"]
@@ -79,8 +80,10 @@ def replay(request: Mapping[str, Any]) -> dict[str, Any]:
     torch.manual_seed(0)
     wanted = [name for name in request["wanted"] if name in _ALTERNATIVES]
     ops = list(_known(torch, request))
-    budget_s = float(request.get("budget_s", 3.0)) / max(1, len(wanted))
+    budget_s = float(request.get("budget_s", 3.0)) / max(1, len(request["wanted"]))
     found: dict[str, Any] = {}
+    if "fused_optimizer" in request["wanted"]:
+        found["fused_optimizer"] = _fused(torch, request["optimizers"], budget_s)
     with torch.no_grad():
         for name in wanted:
             # Whether subnormal numbers are flushed is each thread's own: of one alone we know it.
@@ -92,6 +95,13 @@ def replay(request: Mapping[str, Any]) -> dict[str, Any]:
             if one is not None:
                 found[name] = {key: getattr(one, key) for key in Alternative.__slots__}
     return found
+
+
+def _fused(torch: Any, optimizers: Sequence[Any], budget_s: float) -> dict[str, float]:
+    """Of a step of all optimizers, in ms."""
+    took = [_time(now, then, budget_s) for now, then in optimizer_steps(torch, optimizers)]
+    now_s, then_s = (sum(one[place] for one in took) for place in (0, 1))
+    return {"now_ms": now_s * 1e3, "then_ms": then_s * 1e3, "ops": len(took)}
 
 
 def _after_the_budget(ops: Sequence[Any]) -> int:

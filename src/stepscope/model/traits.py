@@ -30,7 +30,10 @@ ALTERNATIVES: Final = (
 # operators, run again after training as they were and as they could be (collect/replay.py)
 DTYPES: Final = "dtypes"  # {"float32": share of the parameters' elements, …}, as of the first step
 AUTOCAST: Final = "autocast"  # dtype under which forwards ran, or null
-OPTIMIZERS: Final = "optimizers"  # [{"class", "fused", "foreach", "parameters", "capturable"}]
+OPTIMIZERS: Final = (
+    "optimizers"  # [{"class", "fused", "foreach", "capturable", "parameters": how many,
+)
+# "shapes": [[shape, dtype, how many]]}]
 CONV_LAYOUT: Final = "conv_layout"  # {"convolutions": n, "channels_last": n of them, "dims": 4}
 DENORMAL_SHARE: Final = "denormal_share"  # of activations and gradients on sampled steps, 0 to 1
 FLUSHES_DENORMALS: Final = "flushes_denormals"  # bool

@@ -133,6 +133,7 @@ class RunFold:
             "wanted": wanted,
             "threads": known.get(traits.THREADS),
             "autocast": known.get(traits.AUTOCAST),
+            "optimizers": known.get(traits.OPTIMIZERS),
         }
 
     def _resources_of(self, loops: Sequence[Loop]) -> Resources:
