@@ -19,13 +19,14 @@ class BatchCosts(NamedTuple):
     """Milliseconds a batch, as the processes that make and receive it measured them.
 
     `samples_ms`: wall clock of the dataset; CPU and blocked are parts of it, waiting for a CPU
-    counts as CPU. `known`: how much of the dataset's time is told apart, 0 to 1.
+    (the queue) counts as CPU. `known`: how much of the dataset's time is told apart, 0 to 1.
     """
 
     workers: int
     samples_ms: float
     samples_cpu_ms: float
     samples_blocked_ms: float
+    samples_queue_ms: float
     known: float
     source: Source  # what they are blocked by
     collate_ms: float = 0.0
@@ -43,9 +44,12 @@ class BatchCosts(NamedTuple):
         return self.samples_ms + self.collate_ms + self.send_ms
 
     @property
-    def fetched_ms(self) -> float:
-        """Of the dataset's time: what goes to where its data come from."""
-        return min(self.samples_ms, self.samples_blocked_ms + self.source.cpu_ms)
+    def fetched(self) -> float:
+        """Of the dataset's time: what goes to where its data come from. Who waits for a CPU, after
+        an answer of the disk as after a computation, is held up by others: that divides alike."""
+        running_ms = self.samples_ms - self.samples_queue_ms
+        fetched_ms = self.samples_blocked_ms + self.source.cpu_ms
+        return min(1.0, fetched_ms / running_ms) if running_ms > 0 else 0.0
 
 
 def batch_costs(evidence: Evidence) -> BatchCosts | None:
@@ -62,6 +66,7 @@ def batch_costs(evidence: Evidence) -> BatchCosts | None:
         samples_ms=samples.wall_ms,
         samples_cpu_ms=cpu_ms,
         samples_blocked_ms=blocked_ms,
+        samples_queue_ms=min(samples.run_queue_ms or 0.0, cpu_ms),
         known=0.0 if samples.cpu_ms is None else 1.0,
         source=sample_source(evidence, samples, blocked_ms),
         collate_ms=_wall(collate),
@@ -101,10 +106,9 @@ def split_wait(costs: BatchCosts, wait_ms: float, own_ms: float) -> dict[str, fl
     others = usual + (costs.collate_ms + costs.send_ms) / made_ms
     rest = 1.0 - received - late
     scale = rest * (1.0 - of_tail) / others if others > 0 else 0.0
-    fetched = costs.fetched_ms / costs.samples_ms if costs.samples_ms else 0.0
     return {
-        "cpu": scale * usual * (1.0 - fetched),
-        "blocked": scale * usual * fetched,
+        "cpu": scale * usual * (1.0 - costs.fetched),
+        "blocked": scale * usual * costs.fetched,
         "collate": scale * costs.collate_ms / made_ms,
         "ipc": scale * costs.send_ms / made_ms + received,
         "skew": late + rest * of_tail,

@@ -76,8 +76,8 @@ def _kernel_ms(pipeline: Pipeline, samples: StageTime, moved: float, blocked_ms:
     cpu_ms = samples.cpu_ms or 0.0
     system_ms = min(pipeline.system_ms_per_batch or 0.0, cpu_ms)
     system_ms = min(system_ms, moved * 1e3 / Signal.DISK_BYTES_PER_CPU_S)
-    nearly_all = blocked_ms + system_ms >= Signal.DOMINANT * samples.wall_ms
-    return samples.wall_ms - blocked_ms if nearly_all and 3 * system_ms >= cpu_ms else system_ms
+    nearly_all = blocked_ms + system_ms >= Signal.DOMINANT * (blocked_ms + cpu_ms)
+    return cpu_ms if nearly_all and 3 * system_ms >= cpu_ms else system_ms
 
 
 def _network(evidence: Evidence, samples: StageTime, blocked_ms: float, talking: float) -> Source:
@@ -88,9 +88,9 @@ def _network(evidence: Evidence, samples: StageTime, blocked_ms: float, talking:
         seen = f"{percent(talking)} of that time lies in functions that talk to a network."
         # What they compute goes with them, where they mostly wait: below a client that hands out
         # samples lies all the work on these.
-        client_ms = (
-            talking * samples.wall_ms - blocked_ms if 2 * blocked_ms >= samples.wall_ms else 0
-        )
+        mostly = 2 * blocked_ms >= samples.wall_ms
+        running_ms = samples.wall_ms - (samples.run_queue_ms or 0.0)
+        client_ms = talking * running_ms - blocked_ms if mostly else 0.0
         return Source(kind, talking, evidence=(seen,), cpu_ms=max(0.0, client_ms))
     received = evidence.whole.resources.net_received_bytes_per_s
     if received is not None and received >= Signal.NETWORK_BYTES_PER_S:

@@ -26,7 +26,7 @@ __all__ = ["stage_findings"]
 
 _TITLES = {
     "input-cpu": "batches to be computed",
-    "input-io": "data from the disk",
+    "input-io": "the disk",
     "input-network": "data from the network",
     "input-collate": "samples to be put together into batches",
     "input-ipc": "batches to get from the workers",
