@@ -43,8 +43,10 @@ def worth_a_try(evidence: Evidence, logged: Sequence[tuple[Mapping[str, Any], in
     """Alternatives (collect/replay.py) that could matter: running operators again takes seconds."""
     if any(spec.get("partial") for spec, _ in logged):
         # Only a part of the step was seen: enough to know what an operator of it is like.
-        return ["only_work"] if _has_short_operators(evidence, logged) else []
-    found = [name for name, is_worth in _REASONS.items() if is_worth(evidence, logged)]
+        reasons = {name: _REASONS[name] for name in ("only_work", "fused_optimizer")}
+    else:
+        reasons = _REASONS
+    found = [name for name, is_worth in reasons.items() if is_worth(evidence, logged)]
     return [*found, "nothing"] if _NARROWER.intersection(found) else found
 
 

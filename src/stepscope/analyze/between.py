@@ -80,8 +80,8 @@ def logging_io(evidence: Evidence) -> Finding | None:
 
 
 def python_in_loop(evidence: Evidence) -> Finding | None:
-    """What is left of the time between the phases when writing, waiting for a GPU and for the
-    interpreter's lock are taken off."""
+    """What is left of the time between the phases when writing, waiting for a GPU, for the
+    interpreter's lock and for a CPU are taken off."""
     whole = evidence.whole
     found = _divide(evidence)
     locked = gil_loss(evidence)
@@ -92,6 +92,7 @@ def python_in_loop(evidence: Evidence) -> Finding | None:
         - _waited_for_device(evidence)
     )
     share -= locked.between if locked is not None else 0.0
+    share -= whole.delayed_share(Phase.PYTHON_BETWEEN)
     if share <= 0:
         return None
     said = [

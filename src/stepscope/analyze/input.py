@@ -21,7 +21,7 @@ from stepscope.analyze.machine import crowded_workers
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import bytes_text, duration, percent, plural
 from stepscope.model.finding import Finding
-from stepscope.model.kinds import Signal
+from stepscope.model.kinds import KINDS, Signal
 from stepscope.model.phases import Phase
 
 __all__ = ["input_findings"]
@@ -40,7 +40,9 @@ def input_findings(evidence: Evidence) -> Iterator[Finding]:
     startup_ns = sum(_startup_ns(whole, use) for loop in whole.loops for use in loop.loaders)
     startup_ns = min(startup_ns, waited_ns)
     costs = batch_costs(evidence)
-    if startup_ns > waited_ns / 2 or (costs is not None and startup_ns):
+    moderate = KINDS["input-worker-startup"].moderate_share
+    named = startup_ns >= min(moderate * whole.wall_ns, (1.0 - Signal.DOMINANT) * waited_ns)
+    if startup_ns > waited_ns / 2 or (costs is not None and startup_ns and named):
         yield _worker_startup(evidence, startup_ns)
         waited_ns -= startup_ns
     share = waited_ns / whole.wall_ns * (1.0 - crowded_workers(whole))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from stepscope.analyze.evidence import Evidence, matching_share
-from stepscope.analyze.input_costs import BatchCosts, split_wait
+from stepscope.analyze.evidence import Evidence
+from stepscope.analyze.input_costs import BatchCosts, split_wait, without_fragments
 from stepscope.analyze.judge import confidence, severity
 from stepscope.analyze.loader_facts import (
-    MAKING_SAMPLES,
     loader_location,
     loader_measures,
     sample_code,
@@ -20,7 +18,7 @@ from stepscope.analyze.loader_facts import (
 )
 from stepscope.analyze.words import bytes_text, duration, percent, plural
 from stepscope.model import names
-from stepscope.model.details import FlameNode, Pipeline
+from stepscope.model.details import Pipeline
 from stepscope.model.finding import Finding, Location
 from stepscope.model.kinds import Signal
 from stepscope.model.phases import Phase
@@ -29,24 +27,12 @@ __all__ = ["stage_findings"]
 
 _TITLES = {
     "input-cpu": "batches to be computed",
-    "input-io": "data from the disk",
+    "input-io": "the disk",
     "input-network": "data from the network",
     "input-collate": "samples to be put together into batches",
     "input-ipc": "batches to get from the workers",
     "input-skew": "a few slow samples",
 }
-
-
-# Of the standard library and of the usual clients: where code that waits for a network is found.
-_NETWORK = re.compile(
-    r"(^|[/\\])(socket|ssl|selectors|http|urllib\w*|requests|httpx|httpcore|aiohttp|botocore"
-    r"|s3transfer|fsspec|s3fs|gcsfs|ftplib|paramiko|redis|psycopg\w*|pymysql|pymongo|grpc"
-    r"|webdataset|huggingface_hub)([/\\.]|$)"
-)
-
-
-def _talks(node: FlameNode) -> bool:
-    return bool(_NETWORK.search(node.file))
 
 
 class _Cause(NamedTuple):
@@ -62,7 +48,8 @@ def stage_findings(evidence: Evidence, costs: BatchCosts, share: float) -> Itera
     whole = evidence.whole
     a_step = max(1e-9, whole.batches / whole.steps) if whole.steps else 1.0
     batch_ms = whole.step_ns / 1e6 / a_step
-    parts = split_wait(costs, share * batch_ms, batch_ms)
+    own_ms = batch_ms * (1.0 - whole.share(Phase.INPUT_WAIT))
+    parts = without_fragments(split_wait(costs, share * batch_ms, own_ms), share)
     made = _made_sentence(costs)
     for name, describe in (
         ("cpu", _cpu),
@@ -111,39 +98,15 @@ def _cpu(evidence: Evidence, costs: BatchCosts) -> _Cause:
 
 
 def _blocked(evidence: Evidence, costs: BatchCosts) -> _Cause:
-    pipeline = evidence.details.pipeline
-    assert pipeline is not None
-    blocked = f"Making a batch is blocked {_ms(costs.samples_blocked_ms)}"
-    place = sample_location(evidence)
-    read = pipeline.read_bytes_per_batch
-    if read is None:
-        unknown = "What it waits for was not measured: disk, network or another process."
-        return _Cause("input-io", 0.0, (f"{blocked}.", *_line(evidence)), place, (unknown,))
-    rate = read * 1e3 / max(costs.samples_blocked_ms, 1e-9)
-    said = (f"{blocked} and reads {bytes_text(read)} from a disk.", *_line(evidence))
-    chars = pipeline.read_chars_per_batch
-    from_disk = chars is None or not chars or read / chars >= Signal.DISK_PART_OF_READS
-    if rate >= Signal.DISK_BYTES_PER_BLOCKED_S and from_disk:
-        beyond = 1.0 - Signal.DISK_BYTES_PER_BLOCKED_S / rate
-        return _Cause("input-io", beyond, said, place)
-    return _network(evidence, said, place)
-
-
-def _network(evidence: Evidence, said: tuple[str, ...], place: Location) -> _Cause:
-    """Blocked, and not by a disk. Functions that talk to a network, or traffic of the host, tell
-    it from a lock or a sleep."""
-    stacks = evidence.stacks("worker", *MAKING_SAMPLES)
-    talking = matching_share(stacks or evidence.stacks("main", Phase.INPUT_WAIT), _talks)
-    if talking:
-        seen = f"{percent(talking)} of that time lies in functions that talk to a network."
-        return _Cause("input-network", talking, (*said, seen), place)
-    received = evidence.whole.resources.net_received_bytes_per_s
-    if received is not None and received >= Signal.NETWORK_BYTES_PER_S:
-        seen = f"The host received {bytes_text(received)}/s from the network."
-        beyond = 1.0 - Signal.NETWORK_BYTES_PER_S / received
-        return _Cause("input-network", beyond, (*said, seen), place)
-    unknown = "Whether it waits for a network, a lock or a sleep was not measured."
-    return _Cause("input-network", 0.0, said, place, (unknown,))
+    source = costs.source
+    said = f"Making a batch is blocked {_ms(costs.samples_blocked_ms)}{source.did}."
+    return _Cause(
+        source.kind,
+        source.separated,
+        (said, *_line(evidence), *source.evidence),
+        sample_location(evidence),
+        source.missing,
+    )
 
 
 def _collate(evidence: Evidence, costs: BatchCosts) -> _Cause:
@@ -170,10 +133,10 @@ def _ipc(evidence: Evidence, costs: BatchCosts) -> _Cause:
 def _skew(evidence: Evidence, costs: BatchCosts) -> _Cause:
     pipeline = evidence.details.pipeline
     assert pipeline is not None
-    share, times = pipeline.tail_share or 0.0, pipeline.sample_ms
+    what, share, times = _slow(pipeline)
     said = [
         (
-            f"{percent(share)} of the time for samples goes to those beyond 4 times the median of"
+            f"{percent(share)} of the time for {what} goes to those beyond 4 times the median of"
             f" {_ms(times.get('p50', 0.0))}; the slowest took {_ms(times.get('max', 0.0))}."
         ),
         *_slowest(pipeline),
@@ -183,6 +146,14 @@ def _skew(evidence: Evidence, costs: BatchCosts) -> _Cause:
         said.append(f"Workers were idle {percent(pipeline.worker_idle_share)} of their time.")
     beyond = 1.0 - Signal.TAIL_SHARE / max(share, Signal.TAIL_SHARE)
     return _Cause("input-skew", beyond, tuple(said), slow_location(evidence))
+
+
+def _slow(pipeline: Pipeline) -> tuple[str, float, Mapping[str, float]]:
+    """Samples, or batches where the slow samples were not among those looked at."""
+    samples, batches = pipeline.tail_share or 0.0, pipeline.slow_batch_share or 0.0
+    if batches > samples:
+        return "batches", batches, pipeline.batch_ms
+    return "samples", samples, pipeline.sample_ms
 
 
 def _slowest(pipeline: Pipeline) -> Iterator[str]:
@@ -214,7 +185,10 @@ def _costs_measures(evidence: Evidence, costs: BatchCosts) -> dict[str, float]:
     """What the model of the loader needs (advise/simulate.py), by batch."""
     pipeline = evidence.details.pipeline
     assert pipeline is not None
+    what, tail_share, slow = _slow(pipeline)
     times = {f"sample_{name}_ms": value for name, value in pipeline.sample_ms.items()}
+    if what == "batches":
+        times["sample_max_ms"] = slow.get("max", 0.0)  # all of it but a usual batch is one sample's
     samples = pipeline.samples / pipeline.batches if pipeline.batches else 0.0
     return times | {
         "worker_cpu_ms": _on_cpu(evidence, costs),
@@ -222,7 +196,7 @@ def _costs_measures(evidence: Evidence, costs: BatchCosts) -> dict[str, float]:
         "serialise_ms": costs.send_ms,
         "unpickle_ms": costs.receive_ms,
         "samples_per_batch": samples,
-        "tail_share": pipeline.tail_share or 0.0,
+        "tail_share": tail_share,
     }
 
 

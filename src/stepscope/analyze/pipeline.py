@@ -18,7 +18,10 @@ from stepscope.model.process import ProcessInfo
 
 __all__ = ["PipelineFold"]
 
-_USE = (names.WORKER_RUN_DELAY_NS, names.WORKER_READ_BYTES, names.WORKER_READ_CHARS)
+_USE = (
+    names.WORKER_RUN_DELAY_NS, names.WORKER_READ_BYTES, names.WORKER_READ_CHARS,
+    names.WORKER_WRITE_BYTES, names.WORKER_SYSTEM_NS,
+)  # fmt: skip
 _IN_MAIN = frozenset({names.DESERIALISE, names.PIN})
 _WANTED = frozenset({
     names.WORKER, names.WORKER_START, names.WORKER_IDLE, names.WORKER_FETCH, names.SAMPLE,
@@ -114,6 +117,7 @@ class _Process:
         self.iterations: deque[tuple[int, int]] = deque(maxlen=_ITERATIONS)  # iter, first batch
         self._own: LoaderSums | None = None  # of a worker
         self._number = 0
+        self._warm = False  # a worker's first batch finds nothing ready: it tells of no other
         self._iterators: dict[int, LoaderKey] = {}
         self._fresh: dict[int, int] = {}  # iterators without a batch so far → start of iter()
         self._latest: LoaderSums | None = None
@@ -132,6 +136,10 @@ class _Process:
             self._own, self._number = self._loader(key), event.arg
         elif self._own is not None:
             self._add(self._own, event)
+            if event.name == names.WORKER_FETCH and not event.failed:
+                if self._warm:
+                    self._own.add_batch(event.end_ns, event.wall_ns)
+                self._warm = True
         elif event.name == names.LOADER:
             self._tracks.add(event.track)
             key = LoaderKey.of_settings(self.rank, self.pid, parsed(event.text))
@@ -171,6 +179,8 @@ class _Process:
         self._latest = self._loader(key)
         for one in (*inside, event):
             self._add(self._latest, one)
+        if not key.workers and iter_ns is None:
+            self._latest.add_batch(event.end_ns, event.wall_ns)
 
     def _loader(self, key: LoaderKey) -> LoaderSums:
         found = self._loaders.get(key)

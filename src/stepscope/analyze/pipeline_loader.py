@@ -71,6 +71,9 @@ class LoaderSums:
         elif entry > self._slow[0]:
             heappushpop(self._slow, entry)
 
+    def add_batch(self, end_ns: int, wall_ns: int) -> None:
+        self.sums.add(end_ns, ("batch", sample_bin(wall_ns)), wall_ns)
+
     def add_start(self, began_ns: int) -> None:
         if len(self.starts) < _STARTS:
             self.starts.append(began_ns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stepscope.analyze.pipeline_time import Sum
 from stepscope.model import names
@@ -47,25 +48,29 @@ def pipeline_of(seen: Seen) -> Pipeline | None:
     if not seen.fetch.calls:
         return None
     idle_ns = seen.of(names.WORKER_IDLE).wall_ns
-    quantiles, tail_ns, samples = _samples(seen)
+    samples, made = _spread(seen, "sample"), _spread(seen, "batch")
     sent = seen.of("bytes")
     slow = sorted(seen.slow, key=lambda sample: -sample.ms)[:_SLOW_TOLD]
-    startups = seen.startups_ns
+    startups, system_ns = seen.startups_ns, seen.for_each_batch(names.WORKER_SYSTEM_NS)
     return Pipeline(
         workers=seen.workers,
         batches=round(seen.fetch.calls),
         stages=_stages(seen),
         transforms=_transforms(seen),
-        samples=round(samples),
-        sample_ms=quantiles | ({"max": slow[0].ms} if slow else {}),
+        samples=round(samples.number),
+        sample_ms=samples.quantiles | ({"max": slow[0].ms} if slow else {}),
         slow_samples=tuple(slow),
-        tail_share=min(1.0, tail_ns / seen.fetch.wall_ns) if samples else None,
+        tail_share=min(1.0, samples.slow_ns / seen.fetch.wall_ns) if samples.number else None,
         worker_idle_share=idle_ns / (idle_ns + seen.fetch.wall_ns) if seen.workers else None,
         startup_ms=sum(startups) / len(startups) / _MS if startups else None,
         starts=seen.starts,
         bytes_per_batch=sent.wall_ns / sent.calls if sent.calls else None,
         read_bytes_per_batch=seen.for_each_batch(names.WORKER_READ_BYTES),
         read_chars_per_batch=seen.for_each_batch(names.WORKER_READ_CHARS),
+        write_bytes_per_batch=seen.for_each_batch(names.WORKER_WRITE_BYTES),
+        system_ms_per_batch=None if system_ns is None else system_ns / _MS,
+        batch_ms=made.quantiles | ({"max": made.longest_ms} if made.number else {}),
+        slow_batch_share=made.excess_ns / made.wall_ns if made.wall_ns else None,
     )
 
 
@@ -151,16 +156,27 @@ def _transforms(seen: Seen) -> tuple[StageTime, ...]:
     return tuple(sorted(found, key=lambda stage: -stage.wall_ms))
 
 
-def _samples(seen: Seen) -> tuple[dict[str, float], float, float]:
-    """Quantiles in ms, the time in samples far beyond the median, how many there are."""
+class _Spread(NamedTuple):
+    """How samples or batches differ. `slow_ns`: the time of those far beyond the median,
+    `excess_ns`: what they take more than it, `longest_ms`: the mean of the slowest bin."""
+
+    number: float
+    wall_ns: float
+    quantiles: dict[str, float]  # in ms
+    slow_ns: float
+    excess_ns: float
+    longest_ms: float
+
+
+def _spread(seen: Seen, what: str) -> _Spread:
     bins = sorted(
         (total.wall_ns / total.calls, total)
         for key, total in seen.sums.items()
-        if isinstance(key, tuple) and key[0] == "sample" and total.calls
+        if isinstance(key, tuple) and key[0] == what and total.calls
     )
     count = sum(total.calls for _, total in bins)
     if not count:
-        return {}, 0.0, 0.0
+        return _Spread(0.0, 0.0, {}, 0.0, 0.0, 0.0)
     found = {}
     for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
         passed = 0.0
@@ -169,5 +185,13 @@ def _samples(seen: Seen) -> tuple[dict[str, float], float, float]:
             if passed >= share * count:
                 found[name] = mean_ns / _MS
                 break
-    limit_ns = _TAIL * found["p50"] * _MS
-    return found, sum(total.wall_ns for mean_ns, total in bins if mean_ns > limit_ns), count
+    median_ns = found["p50"] * _MS
+    slow = [total for mean_ns, total in bins if mean_ns > _TAIL * median_ns]
+    return _Spread(
+        count,
+        sum(total.wall_ns for _, total in bins),
+        found,
+        sum(total.wall_ns for total in slow),
+        sum(total.wall_ns - total.calls * median_ns for total in slow),
+        bins[-1][0] / _MS,
+    )

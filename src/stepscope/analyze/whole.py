@@ -14,6 +14,9 @@ from stepscope.stats.shares import share_half_width, student_t
 
 __all__ = ["Whole"]
 
+# Where the thread has work to do.
+_RUNS = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.PYTHON_BETWEEN)
+
 
 class Whole:
     """Times are sums over ranks: shares are those of an average rank."""
@@ -47,6 +50,23 @@ class Whole:
         times = [loop.phases[phase].cpu_ns for loop in self.loops for phase in phases]
         known = [cpu_ns for cpu_ns in times if cpu_ns is not None]
         return min(1.0, sum(known) / wall_ns) if wall_ns and len(known) == len(times) else None
+
+    def delayed_share(self, phase: Phase) -> float:
+        """Share of the loop in which the thread was in that phase, ready, and without a CPU.
+
+        The kernel counts such delays for the process; they divide over computation and what lies
+        between as the time off the CPU does. 0 where it was not measured.
+        """
+        delay = self.resources.program.run_delay_cores
+        off = {one: self._off_cpu_share(one) for one in (*_RUNS, phase)}
+        total = sum(off.values())
+        if delay is None or not total:
+            return 0.0
+        return off[phase] * min(1.0, delay / max(1, len(self.loops)) / total)
+
+    def _off_cpu_share(self, phase: Phase) -> float:
+        ran = self.cpu_share(phase)
+        return 0.0 if ran is None else self.share(phase) * (1.0 - ran)
 
     @property
     def coverage(self) -> float:

@@ -32,6 +32,7 @@ class BatchTimer:
             recorder.intern(name)
             for name in (
                 names.WORKER_RUN_DELAY_NS, names.WORKER_READ_BYTES, names.WORKER_READ_CHARS,
+                names.WORKER_WRITE_BYTES, names.WORKER_SYSTEM_NS,
             )
         )  # fmt: skip
         self._before: ThreadUse | None = None

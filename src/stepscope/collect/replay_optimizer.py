@@ -1,4 +1,4 @@
-"""An optimizer of the program, made again with parameters of the same shapes: as it is, and fused."""
+"""Optimizers of the program, made again for the same shapes: as they are, and fused."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stepscope.collect.denormals import nobody_watches
 from stepscope.collect.graph_nodes import nodes_of
 
 __all__ = ["SavedBytes"]
@@ -20,14 +21,14 @@ class SavedBytes:
     """Of one step: a tensor that several calls keep counts for the first of them."""
 
     def __init__(self, torch: Any) -> None:
-        self._tensor = torch.Tensor
+        self._torch, self._tensor = torch, torch.Tensor
         self._hooks = torch._C._autograd._top_saved_tensors_default_hooks
         self._names: dict[type, tuple[str, ...]] = {}  # of what a kind of node saves
         self._seen: set[int] = set()
 
     def of_call(self, module: Any, args: tuple[Any, ...], result: Any) -> int | None:
-        """Bytes; None: the program keeps tensors in a way of its own."""
-        if self._hooks(True) is not None:
+        """Bytes; None: the program keeps tensors in a way of its own, or would see us ask."""
+        if self._hooks(True) is not None or not nobody_watches(self._torch):
             return None
         for parameter in (*module._parameters.values(), *module._buffers.values()):
             if parameter is not None:

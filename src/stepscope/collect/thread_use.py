@@ -1,14 +1,17 @@
-"""What the kernel counts for a thread while it makes batches: waiting for a CPU, and reading."""
+"""What the kernel counts for a thread while it makes batches: waits for a CPU, reads, writes."""
 
 from __future__ import annotations
 
 import os
+import resource
 import threading
 from typing import NamedTuple
 
 from stepscope.collect.proc import KeptFile
 
 __all__ = ["ThreadUse", "UseInBatches"]
+
+_THREAD: int | None = getattr(resource, "RUSAGE_THREAD", None)  # of Linux alone
 
 
 class ThreadUse(NamedTuple):
@@ -17,6 +20,8 @@ class ThreadUse(NamedTuple):
     run_delay_ns: int = -1
     read_bytes: int = -1  # from a disk
     read_chars: int = -1  # by read(), cached or not
+    write_bytes: int = -1  # to a disk, sooner or later
+    system_ns: int = -1  # CPU time in the kernel
 
     def since(self, earlier: ThreadUse) -> ThreadUse:
         """What was added; -1 where either is not known."""
@@ -33,7 +38,7 @@ class UseInBatches:
         self._schedstat = KeptFile("/proc/thread-self/schedstat")
         self._io = KeptFile("/proc/thread-self/io")
         self.batches = 0
-        self.sums = [0, 0, 0]  # in the order of ThreadUse
+        self.sums = [0] * len(ThreadUse._fields)  # in its order
 
     @classmethod
     def of_this_thread(cls) -> UseInBatches:
@@ -44,15 +49,17 @@ class UseInBatches:
         return found
 
     def now(self) -> ThreadUse:
-        delay_ns = read_bytes = read_chars = -1
+        delay_ns = read_bytes = read_chars = write_bytes = -1
         told = self._schedstat.read(128)
         if told:
             delay_ns = int(told.split(None, 2)[1])
         told = self._io.read(512)
         if told:
-            words = told.split()  # rchar: n wchar: n syscr: n syscw: n read_bytes: n …
-            read_chars, read_bytes = int(words[1]), int(words[9])
-        return ThreadUse(delay_ns, read_bytes, read_chars)
+            words = (
+                told.split()
+            )  # rchar: n wchar: n syscr: n syscw: n read_bytes: n write_bytes: n …
+            read_chars, read_bytes, write_bytes = int(words[1]), int(words[9]), int(words[11])
+        return ThreadUse(delay_ns, read_bytes, read_chars, write_bytes, _system_ns())
 
     def add(self, before: ThreadUse) -> ThreadUse:
         """A batch that began with `before` has ended; gives the sums, -1 where not known."""
@@ -65,6 +72,12 @@ class UseInBatches:
     def __del__(self) -> None:
         self._schedstat.close()
         self._io.close()
+
+
+def _system_ns() -> int:
+    if _THREAD is None:
+        return -1
+    return round(resource.getrusage(_THREAD).ru_stime * 1e9)
 
 
 _local = threading.local()

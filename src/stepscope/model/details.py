@@ -74,6 +74,11 @@ class Pipeline:
     bytes_per_batch: float | None = None  # what a worker sends
     read_bytes_per_batch: float | None = None  # from a disk
     read_chars_per_batch: float | None = None  # by read(), cached or not
+    write_bytes_per_batch: float | None = None  # to a disk
+    system_ms_per_batch: float | None = None  # of the CPU time, in the kernel
+    batch_ms: Mapping[str, float] = field(default_factory=dict)  # as sample_ms, for whole batches
+    slow_batch_share: float | None = None  # of the fetch time: what batches beyond 4 times the
+    # median take more than it
 
     def busy_share(self, stage: StageTime) -> float | None:
         """0.9: nine tenths of the time of the processes or threads that it runs in."""

@@ -26,8 +26,10 @@ class Signal:
 
     # Input: a blocked thread that reads less than this from a disk waits for something else.
     DISK_BYTES_PER_BLOCKED_S: Final = 1e5
+    DISK_BYTES_PER_CPU_S: Final = 1e8  # the kernel moves a disk's bytes at least that quickly
     DISK_PART_OF_READS: Final = 0.2  # read_bytes / rchar: below, files came from memory
     NETWORK_BYTES_PER_S: Final = 1e5  # received by the host while the input was blocked
+    DOMINANT: Final = 0.8  # of a wait: who has that much and no named rival has all of it
     TAIL_SHARE: Final = 0.1  # of the fetch time, in samples beyond 4 times the median
     SATURATED: Final = 0.85  # of the CPUs in use: who does not run waits for one of them
     # Computation.

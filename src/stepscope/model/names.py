@@ -47,6 +47,8 @@ TRANSFORM_NAME: Final = "transform"  # mark; arg: a number; text: "class\tfile\t
 WORKER_RUN_DELAY_NS: Final = "worker.run_delay_ns"
 WORKER_READ_BYTES: Final = "worker.read_bytes"
 WORKER_READ_CHARS: Final = "worker.read_chars"
+WORKER_WRITE_BYTES: Final = "worker.write_bytes"
+WORKER_SYSTEM_NS: Final = "worker.system_ns"  # CPU time in the kernel
 
 # Layers and operators, on sampled steps.
 LAYERS_BEGIN: Final = "layers.begin"  # mark: this step is sampled; arg: how many modules

@@ -102,7 +102,7 @@ def test_nothing_is_promised_for_computation() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["gc", "transfer", "python-in-loop", "optimizer", "oversubscription", "swap"],
+    ["gc", "transfer", "python-in-loop", "oversubscription", "swap"],
 )
 def test_no_advice_promises_more_than_amdahl(kind: str) -> None:
     finding = found(kind, 0.5)

@@ -141,6 +141,13 @@ def test_what_the_lock_costs_is_not_laid_to_python_in_loop_too() -> None:
     assert kinds["gil"].share + kinds["python-in-loop"].share == pytest.approx(0.75, abs=0.01)
 
 
+def test_waiting_for_a_cpu_between_the_phases_is_not_the_programs_own_code() -> None:
+    crowded = Resources(program=ProcessUse(1, run_delay_cores=0.5))
+    assert "python-in-loop" not in found(trained(gap=20.0, ran=0.7, gap_ran=0.02), None, crowded)
+    slept = Resources(program=ProcessUse(1, run_delay_cores=0.01))
+    assert "python-in-loop" in found(trained(gap=20.0, ran=0.99, gap_ran=0.02), None, slept)
+
+
 def test_more_threads_than_cpus_are_oversubscription_and_not_gil() -> None:
     crowded = Resources(cpu_count=2, program=ProcessUse(1, cpu_cores=1.9, run_delay_cores=6.0))
     details = Details(traits={traits.THREADS: 8})

@@ -33,8 +33,8 @@ def test_workers_that_compute_are_input_cpu_in_the_users_line() -> None:
     kinds = found(trained(2, wait=WAIT), details)
     assert list(kinds) == ["input-cpu", "compute"]
     verdict = kinds["input-cpu"]
-    # 392 of 402 ms of a worker's batch are computing samples; the rest of the wait is others'.
-    assert verdict.share == pytest.approx(HALF * 392 / 402, abs=0.005)
+    # 392 of 402 ms of a worker's batch are computing samples; alone, the rest would keep up.
+    assert verdict.share == pytest.approx(HALF, abs=0.005)
     assert (verdict.location.file, verdict.location.line) == ("aug.py", 41)
     assert verdict.confidence > 0.9
     assert verdict.evidence[1] == (
@@ -53,9 +53,8 @@ def test_blocked_workers_that_read_a_disk_are_input_io() -> None:
     details = pipeline(2, dataset(400, 20), read_bytes_per_batch=8e6, read_chars_per_batch=8e6)
     kinds = found(trained(2, wait=WAIT), details)
     verdict = kinds["input-io"]
-    assert next(iter(kinds)) == "input-io"
-    assert verdict.share == pytest.approx(HALF * 0.95, abs=0.005)
-    assert "input-network" not in kinds
+    assert list(kinds) == ["input-io", "compute"]
+    assert verdict.share == pytest.approx(HALF, abs=0.005)
     assert verdict.evidence[2] == "Making a batch is blocked 380 ms and reads 8.0 MB from a disk."
     assert verdict.confidence > 0.9
 
@@ -63,7 +62,7 @@ def test_blocked_workers_that_read_a_disk_are_input_io() -> None:
 def test_blocked_workers_that_read_no_disk_are_input_network() -> None:
     details = pipeline(2, dataset(400, 20), read_bytes_per_batch=0.0, read_chars_per_batch=4e3)
     alone = found(trained(2, wait=WAIT), details)["input-network"]
-    assert alone.share == pytest.approx(HALF * 0.95, abs=0.005)
+    assert alone.share == pytest.approx(HALF, abs=0.005)
     assert alone.missing
     received = Resources(net_received_bytes_per_s=2e7)
     sure = found(trained(2, wait=WAIT), details, received)["input-network"]
@@ -82,10 +81,10 @@ def test_functions_that_talk_to_a_network_are_evidence_for_it() -> None:
 
 
 def test_a_slow_collate_is_input_collate() -> None:
-    details = pipeline(2, dataset(40, 40), stage("collate", 360))
+    details = pipeline(2, dataset(30, 30), stage("collate", 370))
     dear = stacks(names.COLLATE, line("pad.py", 9, "pad", 0.9), where="worker")
     kinds = found(trained(2, wait=WAIT), replace(details, stacks=(dear,)))
-    assert kinds["input-collate"].share == pytest.approx(HALF * 0.9, abs=0.005)
+    assert kinds["input-collate"].share == pytest.approx(HALF, abs=0.005)
     assert kinds["input-collate"].location.function == "pad"
     assert list(kinds) == ["input-collate", "compute"]
 
@@ -231,3 +230,117 @@ def test_slow_samples_too_short_to_hold_up_the_loop_are_no_skew() -> None:
     kinds = found(trained(2, wait=WAIT), details)
     assert next(iter(kinds)) == "input-ipc"
     assert "input-skew" not in kinds
+
+
+def test_blocked_samples_that_write_to_a_disk_are_input_io() -> None:
+    more = {"read_bytes_per_batch": 400.0, "read_chars_per_batch": 200.0}
+    details = pipeline(0, dataset(100, 4), write_bytes_per_batch=5e7, **more)
+    kinds = found(trained(0, wait=WAIT), details)
+    assert list(kinds) == ["input-io", "compute"]
+    assert kinds["input-io"].evidence[2] == (
+        "Making a batch is blocked 96 ms and writes 50.0 MB to a disk."
+    )
+
+
+def test_a_download_that_is_written_to_a_disk_is_input_network() -> None:
+    inner = node("download", "data.py", 1000, node("readinto", "/lib/python3.11/socket.py", 900))
+    flame = stacks(names.SAMPLE, line("data.py", 7, "download", 1.0), where="worker", flame=inner)
+    details = pipeline(1, dataset(200, 4), write_bytes_per_batch=5e7, read_bytes_per_batch=0.0)
+    kinds = found(trained(1, wait=WAIT), replace(details, stacks=(flame,)))
+    assert list(kinds) == ["input-network", "compute"]
+
+
+def test_what_the_kernel_computes_to_read_a_disk_is_input_io() -> None:
+    # 60 ms blocked, and 10 of the 40 ms of CPU are the kernel's, who moves 30 MB.
+    reads = {"read_bytes_per_batch": 3e7, "read_chars_per_batch": 3e7}
+    details = pipeline(0, dataset(100, 40), system_ms_per_batch=10.0, **reads)
+    kinds = found(trained(0, wait=WAIT), details)
+    assert kinds["input-io"].share == pytest.approx(HALF * 0.7, abs=0.005)
+    assert kinds["input-cpu"].share == pytest.approx(HALF * 0.3, abs=0.005)
+    # The kernel's figure is a rough one: close to all of it is all of it.
+    details = pipeline(0, dataset(100, 40), system_ms_per_batch=25.0, **reads)
+    assert list(found(trained(0, wait=WAIT), details)) == ["input-io", "compute"]
+
+
+def test_system_time_beyond_what_a_disk_moves_is_computing() -> None:
+    # 200 kB keep the kernel busy for 2 ms at most; the rest of its time is for memory, say.
+    reads = {"read_bytes_per_batch": 2e5, "read_chars_per_batch": 2e5}
+    details = pipeline(0, dataset(100, 70), system_ms_per_batch=60.0, **reads)
+    kinds = found(trained(0, wait=WAIT), details)
+    assert kinds["input-io"].share == pytest.approx(HALF * 0.32, abs=0.005)
+    assert kinds["input-cpu"].share == pytest.approx(HALF * 0.68, abs=0.005)
+
+
+def test_what_a_client_computes_while_it_mostly_waits_is_input_network() -> None:
+    inner = node("urlopen", "/lib/python3.11/urllib/request.py", 95)
+    flame = replace(stacks(Phase.INPUT_WAIT, flame=node("get", "data.py", 100, inner)), ms=100.0)
+    details = pipeline(0, dataset(100, 30), read_bytes_per_batch=0.0)
+    kinds = found(trained(0, wait=WAIT), replace(details, stacks=(flame,)))
+    assert list(kinds) == ["input-network", "compute"]
+    # Below a client that hands out samples lies the work on them as well.
+    details = pipeline(0, dataset(100, 80), read_bytes_per_batch=0.0)
+    kinds = found(trained(0, wait=WAIT), replace(details, stacks=(flame,)))
+    assert kinds["input-cpu"].share == pytest.approx(HALF * 0.8, abs=0.005)
+
+
+def test_waiting_for_a_cpu_divides_as_the_time_between_does() -> None:
+    # Other processes take the CPUs: of 40 ms 30 are the disk's and 10 computing.
+    reads = {"read_bytes_per_batch": 3e7, "read_chars_per_batch": 3e7}
+    kinds = found(trained(0, wait=WAIT), pipeline(0, dataset(100, 10, queue=60), **reads))
+    assert kinds["input-io"].share == pytest.approx(HALF * 0.75, abs=0.005)
+    computing = found(trained(0, wait=WAIT), pipeline(0, dataset(100, 40, queue=60), **reads))
+    assert list(computing) == ["input-cpu", "compute"]
+
+
+def test_receiving_that_waits_for_a_computing_worker_is_input_cpu() -> None:
+    # The worker takes 195 of every 200 ms; meanwhile none of its threads hands over tensors.
+    receive = StageTime("deserialise", "main", 95, 1)
+    kinds = found(trained(1, wait=WAIT), pipeline(1, dataset(195, 194), receive))
+    assert list(kinds) == ["input-cpu", "compute"]
+    assert kinds["input-cpu"].share == pytest.approx(HALF, abs=0.005)
+
+
+def test_receiving_that_waits_for_an_idle_worker_is_input_ipc() -> None:
+    receive = StageTime("deserialise", "main", 95, 50)
+    kinds = found(trained(1, wait=WAIT), pipeline(1, dataset(4, 4), receive))
+    assert list(kinds) == ["input-ipc", "compute"]
+
+
+def test_slow_samples_that_were_not_looked_at_are_found_by_their_batches() -> None:
+    more = {
+        "tail_share": 0.0, "sample_ms": {"p50": 0.1, "p95": 0.1, "p99": 0.1, "max": 3.0},
+        "slow_batch_share": 0.9, "batch_ms": {"p50": 1.0, "p95": 2.0, "p99": 900.0, "max": 950.0},
+    }  # fmt: skip
+    receive = StageTime("deserialise", "main", 30, 5)
+    kinds = found(trained(2, wait=WAIT), pipeline(2, dataset(60, 60), receive, **more))
+    assert list(kinds) == ["input-skew", "compute"]
+    skew = kinds["input-skew"]
+    assert skew.share == pytest.approx(HALF, abs=0.005)
+    assert (
+        "90 % of the time for batches goes to those beyond 4 times the median of 1.0 ms; the"
+        " slowest took 950 ms."
+    ) in skew.evidence
+    assert skew.measures["sample_max_ms"] == 950.0
+
+
+def test_a_second_cause_that_is_large_enough_keeps_its_part() -> None:
+    # 340 of 400 ms are computing; 60 ms of collating alone are 7 % of the loop.
+    details = pipeline(2, dataset(340, 340), stage("collate", 60))
+    kinds = found(trained(2, wait=WAIT), details)
+    assert kinds["input-cpu"].share == pytest.approx(HALF * 0.85, abs=0.005)
+    assert kinds["input-collate"].share == pytest.approx(HALF * 0.15, abs=0.005)
+
+
+def test_starting_workers_once_is_no_cause_beside_a_large_one() -> None:
+    events: list[Event] = [iter_(10, 20, 1), mark(names.LOADER, 11, 1, '{"workers": 1}')]
+    at = 20.0
+    for number in range(40):
+        wait = 160.0 if number == 0 else 50.0
+        events += [next_(at, at + wait, 1), forward(at + wait, at + wait + 20)]
+        events += [backward(at + wait + 20, at + wait + 40)]
+        events += [optimizer_span(at + wait + 40, at + wait + 50)]
+        at += wait + 50
+    kinds = found(loop(events), pipeline(1, dataset(100, 100)))
+    assert list(kinds) == ["input-cpu", "compute"]
+    # All of it: 10 ms of iter(), 160 and 39 times 50, of 4120 ms.
+    assert kinds["input-cpu"].share == pytest.approx(2120 / 4120, abs=0.01)

@@ -145,6 +145,8 @@ def test_blocked_is_what_neither_computed_nor_waited_for_a_cpu() -> None:
             at = 100 * (read - 1) + 80.0
             work.append(sample(names.WORKER_RUN_DELAY_NS, at, 10 * MS * read, arg=read))
             work.append(sample(names.WORKER_READ_BYTES, at, 4096.0 * read, arg=read))
+            work.append(sample(names.WORKER_WRITE_BYTES, at, 512.0 * read, arg=read))
+            work.append(sample(names.WORKER_SYSTEM_NS, at, 3.0 * MS * read, arg=read))
 
     found = folded([trained(main)], (process(10), main), (process(11), work))
 
@@ -155,6 +157,7 @@ def test_blocked_is_what_neither_computed_nor_waited_for_a_cpu() -> None:
     assert (collate.run_queue_ms, collate.blocked_ms) == (0.0, 20.0)
     assert found.read_bytes_per_batch == 4096.0
     assert found.read_chars_per_batch is None
+    assert (found.write_bytes_per_batch, found.system_ms_per_batch) == (512.0, 3.0)
 
 
 def test_batches_that_were_not_read_are_taken_for_like_those_that_were() -> None:
@@ -184,6 +187,31 @@ def test_slow_samples_and_their_share() -> None:
     assert found.slow_samples[0] == SlowSample(500, 90.0, 0)
     assert found.tail_share == pytest.approx(0.09)
     assert len(found.slow_samples) == 10
+
+
+def test_slow_batches_and_what_they_take_beyond_the_median() -> None:
+    main = [loader(1), *waits(10)]
+    # The first of a worker tells of no other; then eight of 10 ms and one of 90.
+    fetches = [
+        span(names.WORKER_FETCH, at, at + {0: 80, 500: 90}.get(at, 10), cpu=(0, 0))
+        for at in range(0, 1000, 100)
+    ]
+
+    found = folded([trained(main)], (process(10), main), (process(11), [worker(0, 1), *fetches]))
+
+    assert found.batches == 10
+    assert found.batch_ms == {"p50": 10.0, "p95": 90.0, "p99": 90.0, "max": 90.0}
+    assert found.slow_batch_share == pytest.approx(80 / 170)
+
+
+def test_without_workers_the_first_batch_of_a_pass_tells_of_no_other() -> None:
+    events = [made.iter_(0, 0), loader(0), *waits(3)]
+
+    found = folded([trained(events)], (process(10), events))
+
+    assert found.batches == 3
+    assert found.batch_ms == {"p50": 60.0, "p95": 60.0, "p99": 60.0, "max": 60.0}
+    assert found.slow_batch_share == 0.0
 
 
 def test_an_item_that_is_slow_each_time_is_told_once() -> None:

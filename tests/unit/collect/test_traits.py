@@ -84,6 +84,7 @@ def test_optimizers_are_told_with_their_flags(started: Started, told: Facts) -> 
     adamw, sgd = told()[traits.OPTIMIZERS]
     assert adamw == {
         "class": "AdamW", "fused": True, "foreach": None, "parameters": 2, "capturable": False,
+        "shapes": [[[8, 8], "float32", 1], [[8], "float32", 1]],
     }  # fmt: skip
     assert (sgd["class"], sgd["foreach"], sgd["parameters"]) == ("SGD", False, 2)
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -491,6 +492,33 @@ def test_reading_a_file_is_seen(tmp_path: Any) -> None:
         pytest.skip("this kernel does not count what a thread reads")
     assert use.add(before).read_chars >= 100_000
     assert use.batches == 1
+
+
+def test_writing_a_file_is_seen(tmp_path: Any) -> None:
+    use = UseInBatches()
+    before = use.now()
+
+    (tmp_path / "data").write_bytes(bytes(1 << 20))
+
+    if before.write_bytes < 0:
+        pytest.skip("this kernel does not count what a thread writes")
+    written = use.now().since(before).write_bytes
+    assert written == 0 or written >= 1 << 20  # 0: the folder is in memory
+
+
+def test_system_time_is_that_of_this_thread() -> None:
+    use = UseInBatches()
+    before = use.now()
+    if before.system_ns < 0:
+        pytest.skip("this system does not tell threads apart")
+
+    end = time.thread_time() + 0.1
+    with Path("/dev/zero").open("rb", buffering=0) as zeros:
+        while time.thread_time() < end:
+            zeros.read(1 << 20)
+
+    # The kernel counts by ticks.
+    assert 20_000_000 < use.now().since(before).system_ns < 200_000_000
 
 
 def test_partial_functions_are_functions() -> None:

@@ -60,6 +60,10 @@ def made_pipeline() -> Pipeline:
         bytes_per_batch=19.3e6,
         read_bytes_per_batch=1.2e6,
         read_chars_per_batch=3.4e6,
+        write_bytes_per_batch=0.0,
+        system_ms_per_batch=2.5,
+        batch_ms={"p50": 35.0, "p95": 48.0, "p99": 61.0, "max": 240.0},
+        slow_batch_share=0.04,
     )
 
 
