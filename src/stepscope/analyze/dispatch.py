@@ -34,7 +34,9 @@ def _by_running_again(evidence: Evidence, one: Mapping[str, Any]) -> Finding | N
     """Operators of a step, run again alone: what they take beyond an operator with nothing to do
     is work."""
     whole, step_ms = evidence.whole, evidence.whole.step_ns / 1e6
-    computed_ms = whole.share(*_COMPUTE) * step_ms
+    # Only as far as the thread ran: waiting for a lock or a CPU is no dispatch.
+    ran = whole.cpu_share(*_COMPUTE)
+    computed_ms = whole.share(*_COMPUTE) * step_ms * (1.0 if ran is None else ran)
     calls, failed = float(one.get("calls", 0)), float(one.get("failed", 0))
     known = calls / (calls + failed) if calls else 0.0
     working_ms = float(one["then_ms"]) / known if known else computed_ms

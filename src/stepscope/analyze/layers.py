@@ -23,6 +23,7 @@ _WANTED = frozenset(
         names.LAYER_BACKWARD, names.LAYER_SAVED_BYTES, names.OP, names.OP_LOGGED, names.TRAIT,
     )
 )  # fmt: skip
+_AGAIN = '{"again": true}'  # a log that was told in part is told anew
 _BAD = int(Flag.FAILED | Flag.OPEN)
 
 
@@ -176,7 +177,10 @@ class _Process:
                 self.ops[parts[0]] = (arg, int(parts[1]))
                 self.op_steps = int(parts[2])
             elif name == names.OP_LOGGED:
-                self.logged[text] = arg
+                if text == _AGAIN:
+                    self.logged.clear()
+                else:
+                    self.logged[text] = arg
             else:
                 self.traits[parts[0]] = json.loads(parts[1])
         except (IndexError, ValueError):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["TENSORS", "DenormalCount", "nobody_watches", "subnormal_share"]
+__all__ = ["TENSORS", "DenormalCount", "SubnormalShare", "nobody_watches"]
 
 ELEMENTS = 512  # of each tensor
+FEW = 64  # where one tensor is looked at by itself
 TENSORS = 24  # of each kind: activations, gradients, parameters
 
 
@@ -88,11 +89,25 @@ def nobody_watches(torch: Any) -> bool:
     )
 
 
-def subnormal_share(torch: Any, tensor: Any) -> float:
-    """Of the values of a tensor on the host, from a few of them; 0 for what is no such tensor."""
-    if tensor.device.type != "cpu" or not tensor.is_floating_point() or not tensor.numel():
-        return 0.0
-    count = DenormalCount(torch)
-    count.add(tensor.detach() if type(tensor) is torch.nn.Parameter else tensor)
-    count.count()
-    return count.share
+class SubnormalShare:
+    """Of the values of one tensor on the host, from a few of them taken by chance."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._ours = torch.Generator().manual_seed(1)
+
+    def of(self, tensor: Any) -> float:
+        """0 for what is no such tensor."""
+        torch = self._torch
+        if (
+            type(tensor) not in (torch.Tensor, torch.nn.Parameter)
+            or tensor.device.type != "cpu"
+            or tensor.dtype not in (torch.float32, torch.float64)
+            or not tensor.is_contiguous()
+            or not tensor.numel()
+        ):
+            return 0.0
+        with torch.no_grad():
+            some = torch.randint(tensor.numel(), (FEW,), generator=self._ours)
+            size = tensor.detach().view(-1)[some].abs_()
+            return float(((size > 0) & (size < torch.finfo(tensor.dtype).tiny)).double().mean())

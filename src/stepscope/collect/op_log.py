@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.collect.denormals import nobody_watches, subnormal_share
+from stepscope.collect.denormals import SubnormalShare, nobody_watches
 from stepscope.collect.hooking import HookingCollector
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
@@ -29,11 +29,14 @@ MOST_OPS = 400  # different ones
 LOOKED_AT = 4  # calls of each, at the values of
 MOST_TEXT = 4000
 FIRST = 6  # steps before it
+AGAIN = '{"again": true}'  # what was told so far does not count
+MOST_ATTEMPTS = 3
 _MISSING = object()
 
 
 class OpLogCollector(HookingCollector):
-    """`after_step` with every step's optimizer; logs one step, once `wanted` says so.
+    """`after_step` with every step's optimizer; logs one step, once `wanted` says so. A step that
+    it could not log whole is followed by another one, when more time has passed.
 
     `busy`: whether something else looks at the step that begins. `modules`: of the program.
     """
@@ -49,7 +52,7 @@ class OpLogCollector(HookingCollector):
         super().__init__()
         self._wanted, self._busy, self._modules = wanted, busy, modules
         self._done = False
-        self._steps = self._start_ns = self._optimizer = 0
+        self._steps = self._start_ns = self._optimizer = self._attempts = 0
         self._expected_ns = 0  # what the log of a step will cost; 0: not asked yet
         self._mode: Any = None  # of the step that is logged
         self._leaving: Any = None  # it is over, but a mode of the program's was on top
@@ -110,6 +113,7 @@ class OpLogCollector(HookingCollector):
 
         if self._busy() or not nobody_watches(torch):
             return
+        self._attempts += 1
         self._optimizer, self._seen = optimizer, Seen(torch, budget_ns)
         self._mode = _make_mode(self._seen)
         self._mode.__enter__()
@@ -126,8 +130,14 @@ class OpLogCollector(HookingCollector):
             return
         recorder = self._recorder
         mark, logged = recorder.mark, recorder.intern(names.OP_LOGGED)
+        if self._attempts > 1:
+            mark(logged, 0, recorder.intern(AGAIN))
         for text, count in seen.told():
             mark(logged, count, recorder.intern(text))
+        if seen.noted < seen.calls and self._attempts < MOST_ATTEMPTS:
+            # Later, when there is time for all of them.
+            self._done = False
+            self._expected_ns = int(1.5 * seen.spent_ns * seen.calls / seen.noted)
         own_ns = seen.spent_ns + seen.calls * PASS_NS + recorder.now_ns() - began_ns
         recorder.sample(recorder.intern(names.OWN_OP_LOG_NS), float(own_ns))
 
@@ -137,6 +147,7 @@ class Seen:
 
     def __init__(self, torch: Any, budget_ns: int = 1 << 62) -> None:
         self._torch, self._budget_ns = torch, budget_ns
+        self._shares = SubnormalShare(torch)
         self.calls = self.noted = self.spent_ns = 0
         self.error: Exception | None = None
         self.overflowed = False  # there were too many, or one that we do not understand
@@ -170,7 +181,14 @@ class Seen:
             found = self._by_key[key] = [0, describe(self._torch, func, args, kwargs), []]
         found[0] += 1
         if found[0] <= LOOKED_AT and found[1] is not None:
-            found[2].append([subnormal_share(self._torch, one) for one in _tensors_in(args)])
+            found[2].append(self._subnormal(args))
+
+    def _subnormal(self, args: Any) -> tuple[int, float]:
+        """Of the largest tensor: which it is, and the share of its values."""
+        tensors = _tensors_in(args)
+        sizes = [tensor.numel() for tensor in tensors]
+        place = sizes.index(max(sizes)) if sizes else -1
+        return place, self._shares.of(tensors[place]) if sizes else 0.0
 
     def told(self) -> list[tuple[str, int]]:
         """(description, calls). Those without one last, as "{}": most of them views. And, as
@@ -218,7 +236,9 @@ def _key(torch: Any, value: Any) -> Any:
         return (value.dtype, tuple(value.shape), value.stride(), value.device)
     if isinstance(value, (list, tuple)):
         return tuple(_key(torch, one) for one in value)
-    return str(value)
+    if value is None or isinstance(value, (bool, int, float, str, torch.dtype, torch.device)):
+        return value
+    return type(value)  # what it says of itself may be long: a storage shows all of its bytes
 
 
 def describe(torch: Any, func: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
@@ -264,13 +284,11 @@ def _tensor(torch: Any, value: Any) -> Any:
     }
 
 
-def _with_shares(described: dict[str, Any], shares: list[list[float]]) -> dict[str, Any]:
-    """With the share of subnormal values of each tensor, on average over calls."""
-    tensors = _tensors_in(described["args"])
-    for place, tensor in enumerate(tensors):
-        share = sum(one[place] for one in shares) / len(shares)
-        if share:
-            tensor["subnormal"] = share
+def _with_shares(described: dict[str, Any], shares: list[tuple[int, float]]) -> dict[str, Any]:
+    """With the share of subnormal values of its largest tensor, on average over calls."""
+    share = sum(one for _, one in shares) / len(shares) if shares else 0.0
+    if share:
+        _tensors_in(described["args"])[shares[0][0]]["subnormal"] = share
     return described
 
 

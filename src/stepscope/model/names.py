@@ -60,10 +60,8 @@ LAYER_BACKWARD: Final = "layer.backward"  # the same, of the call's part of a ba
 LAYER_SAVED_BYTES: Final = "layer.saved_bytes"  # sample; arg: number of the layer; value: what one
 # call keeps for backward and no call before it kept
 OP: Final = "op"  # mark; arg: self ns over the profiled steps; text: "name\tcalls\tsteps"
-OP_LOGGED: Final = (
-    "op.logged"  # mark; arg: calls in the logged step; text: JSON, what it was called
-)
-# with (collect/op_log.py)
+OP_LOGGED: Final = "op.logged"  # mark; arg: calls in the logged step; text: JSON, what it was given
+# (collect/op_log.py); {"again": true}: those before do not count
 TRAIT: Final = "trait"  # mark; text: "name\tJSON": a fact about the program (model/traits.py)
 
 # Operations: blocks that the program itself named (profilers/). `text` of all these is the identity

@@ -83,6 +83,17 @@ def test_subnormal_values_are_counted_over_some_calls() -> None:
     assert json.loads(text)["args"][0]["subnormal"] == pytest.approx(0.5)
 
 
+def test_what_an_operator_is_given_is_not_asked_to_show_itself() -> None:
+    class Strange:
+        def __repr__(self) -> str:
+            raise AssertionError
+
+    seen = Seen(torch)
+    seen.note(torch.ops.aten.relu.default, (torch.ones(2), Strange()), {})
+    assert seen.error is None
+    assert seen.told() == [("{}", 1)]
+
+
 def test_when_the_budget_is_spent_the_rest_is_only_counted() -> None:
     seen = Seen(torch, budget_ns=0)
     for size in (1, 2, 3):
