@@ -59,6 +59,7 @@ class OpLogCollector(HookingCollector):
 
     def _install(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._next = recorder.intern(names.INPUT_NEXT)
 
     def _uninstall(self) -> None:
         self.drop()
@@ -115,7 +116,7 @@ class OpLogCollector(HookingCollector):
             return
         self._attempts += 1
         self._optimizer, self._seen = optimizer, Seen(torch, budget_ns)
-        self._mode = _make_mode(self._seen)
+        self._mode = _make_mode(self._seen, lambda: self._recorder.is_open(self._next))
         self._mode.__enter__()
 
     def _finish(self) -> None:
@@ -205,15 +206,16 @@ class Seen:
         return told
 
 
-def _make_mode(seen: Seen) -> Any:
-    """The class is made when torch is there."""
+def _make_mode(seen: Seen, loading: Callable[[], bool]) -> Any:
+    """What makes batches is no computation. The class is made when torch is there."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class OpLog(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            seen.note(func, args, kwargs or {})
+            if not loading():
+                seen.note(func, args, kwargs or {})
             return func(*args, **(kwargs or {}))
 
     return OpLog()

@@ -209,3 +209,13 @@ def test_it_is_a_program_that_reads_a_request_and_writes_what_it_found() -> None
         input=json.dumps(asked), capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert json.loads(done.stdout)["only_work"]["calls"] == 2
+
+
+def test_operators_that_make_a_batch_are_no_computation(recorder: Recorder, read: Read) -> None:
+    run = Run(recorder, nn.Linear(8, 4), torch.randn(16, 8))
+    run.steps(6)  # the log has begun
+    token = recorder.begin(recorder.intern(names.INPUT_NEXT))
+    torch.arange(12).flip(0)
+    recorder.end(token)
+    run.steps(1)
+    assert "aten::flip" not in {spec.get("op") for spec, _ in logged(read)}
