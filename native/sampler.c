@@ -24,12 +24,38 @@ static void count(_Atomic uint64_t *counter) {
 
 /* ---- one thread ---- */
 
+/* The outer frames of a stack are mostly those of the last one: comparing them in a row is cheaper
+ * than looking each up in tables that the program has pushed out of the caches meanwhile. Only frames
+ * whose code we keep are remembered: another one may come to lie at the address of the others. */
+static int known_outer(Sampler *sampler, uint32_t *caller) {
+    const Walked *last = &sampler->last;
+    int depth = sampler->peek.depth, level = 0;
+    for (; level < last->depth && level < depth; level++) {
+        const Site *site = &sampler->peek.sites[depth - 1 - level];
+        if (site->code != last->sites[level].code ||
+            site->instruction != last->sites[level].instruction)
+            break;
+        *caller = last->places[level];
+    }
+    return level;
+}
+
+static void remember(Sampler *sampler, int level, const Site *site, uint32_t node) {
+    Walked *last = &sampler->last;
+    if (level != last->depth || !nodes_keeps(&sampler->nodes, node, site->code)) return;
+    last->sites[level] = *site;
+    last->places[level] = node;
+    last->depth++;
+}
+
 /* The place of the stack that was found; 0: torn, or there was no room for a single frame. */
 static uint32_t place_of(Sampler *sampler, int64_t look_ns, bool *torn) {
     Nodes *nodes = &sampler->nodes;
     uint32_t caller = 0;
     bool full = false;
-    for (int i = sampler->peek.depth - 1; i >= 0; i--) {
+    int depth = sampler->peek.depth, known = known_outer(sampler, &caller);
+    sampler->last.depth = known;
+    for (int i = depth - 1 - known; i >= 0; i--) {
         const Site *site = &sampler->peek.sites[i];
         uint32_t code = nodes_code(nodes, site->code, look_ns, &full);
         uint32_t node = 0;
@@ -44,6 +70,7 @@ static uint32_t place_of(Sampler *sampler, int64_t look_ns, bool *torn) {
             return caller;
         }
         caller = node;
+        remember(sampler, depth - 1 - i, site, node);
     }
     if (sampler->peek.cut) count(&sampler->truncated);
     return caller;
@@ -286,6 +313,7 @@ void sampler_make(Sampler *sampler) {
 int sampler_start(Sampler *sampler, SamplerPlan plan) {
     sampler->plan = plan;
     sampler->threads = 0;
+    sampler->last.depth = 0;
     sampler->round_ns = now_ns();
     sampler->news_ns = 0;
     sampler->random = (uint64_t)sampler->round_ns | 1;

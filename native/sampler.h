@@ -26,6 +26,13 @@ typedef struct {
     bool left_out; /* not among those that are wanted */
 } Seen;
 
+/* The last stack that was looked up, outermost first, as far as its code is kept. */
+typedef struct {
+    int depth;
+    Site sites[PEEK_DEPTH];
+    uint32_t places[PEEK_DEPTH];
+} Walked;
+
 typedef struct {
     uint32_t ids[SAMPLER_CHOSEN];
     int count;
@@ -55,6 +62,7 @@ typedef struct {
     int64_t round_ns, news_ns;
     int threads;
     Seen seen[SAMPLER_THREADS];
+    Walked last;
     Peek peek;
 } Sampler;
 

@@ -77,12 +77,10 @@ def _has_other_layout(evidence: Evidence, _: _Logged) -> bool:
 
 
 def _has_products(evidence: Evidence, _: _Logged) -> bool:
-    """In float32 on hardware that has bfloat16: an opportunity, no fault. Looked for where there is
-    time to: with operators profiled, or in a long run."""
+    """In float32 on hardware that has bfloat16."""
     dtypes = evidence.trait(traits.DTYPES) or {}
-    is_long = evidence.whole.wall_ns >= LONG_NS
     return bool(
-        (evidence.details.ops or is_long)
+        _has_time(evidence)
         and bfloat16_by(evidence)
         and dtypes.get("float32", 0.0) >= 0.5
         and not evidence.trait(traits.AUTOCAST)
@@ -99,7 +97,13 @@ def _has_single_updates(evidence: Evidence, _: _Logged) -> bool:
     """An optimizer that updates its parameters one by one, and takes its time."""
     flags = evidence.trait(traits.OPTIMIZERS)
     slow = any(not one.get("fused") for one in flags) if isinstance(flags, list) else False
-    return slow and evidence.whole.share(Phase.OPTIMIZER) >= KINDS["optimizer"].moderate_share
+    share = evidence.whole.share(Phase.OPTIMIZER)
+    return slow and share >= KINDS["optimizer"].moderate_share and _has_time(evidence)
+
+
+def _has_time(evidence: Evidence) -> bool:
+    """For what is an opportunity and no fault: with operators profiled, or in a long run."""
+    return bool(evidence.details.ops) or evidence.whole.wall_ns >= LONG_NS
 
 
 _REASONS: dict[str, Callable[[Evidence, _Logged], bool]] = {
