@@ -20,7 +20,7 @@ from typing import Any
 from harness import Result, at_most, progress, table, turn
 from programs.batch_costs import Costs, measure, throughput
 from programs.pipelines import MAIN_WAIT_MS, PIPELINES
-from stepscope.advise.simulate import Loader, fitted, simulated
+from stepscope.advise.simulate import Loader, fitted, near_best, simulated
 
 WORKERS = (0, 1, 2, 3, 4)
 LOOKED_INTO = (0, 2)  # the settings that are measured from inside
@@ -46,14 +46,9 @@ def predict(costs: Mapping[int, Costs]) -> dict[int, float]:
     return {workers: simulated(many if workers else alone, workers) for workers in WORKERS}
 
 
-def chosen(predicted: Mapping[int, float]) -> int:
-    best = max(predicted.values())
-    return min(workers for workers, rate in predicted.items() if rate >= 0.97 * best)
-
-
 def judge(predicted: Mapping[int, float], measured: Mapping[int, float]) -> dict[str, Any]:
     errors = {w: abs(predicted[w] / measured[w] - 1.0) for w in WORKERS}
-    pick = chosen(predicted)
+    pick = near_best([predicted[w] for w in WORKERS])
     return {
         "predicted": {str(w): predicted[w] for w in WORKERS},
         "measured": {str(w): measured[w] for w in WORKERS},
@@ -97,8 +92,8 @@ def _line(found: Mapping[str, Any]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Is the loader as fast as its model says?")
     parser.add_argument("--batches", type=int, default=50)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=120.0, help="no new round after that")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=240.0, help="no new round after that")
     arguments = parser.parse_args()
 
     warnings.simplefilter("ignore")  # torch's, about more workers than CPUs: they are the point

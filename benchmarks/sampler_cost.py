@@ -5,7 +5,7 @@ and without it, in the same processes and side by side. Each turn that is sample
 the one beside it that is not. On a machine with fewer CPUs than processes, whatever sampling takes,
 it takes from the work.
 
-    python benchmarks/sampler_cost.py --turns 60
+    python benchmarks/sampler_cost.py --turns 160
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def measure(turns: int, rounds: int) -> tuple[dict[str, list[float]], int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="What does sampling stacks cost?")
-    parser.add_argument("--turns", type=int, default=60)
+    parser.add_argument("--turns", type=int, default=160)
     parser.add_argument("--rounds", type=int, default=600, help="of work in a turn")
     options = parser.parse_args()
     ratios, taken = measure(options.turns, options.rounds)

@@ -13,13 +13,15 @@ from typing import NamedTuple
 
 from stepscope.advise.throughput import NEAR_BEST
 
-__all__ = ["BatchWork", "Loader", "choose_workers", "fitted", "simulated"]
+__all__ = ["BatchWork", "Loader", "choose_workers", "fitted", "near_best", "simulated"]
 
 _BATCHES = 200  # played through
 _WARM = 0.2  # of them, at the start, not counted
 _EPS = 1e-9
 _MOST_BACKGROUND = 4.0  # threads of others for each CPU
 _HALVINGS = 8
+_SPARE = 2  # workers
+_AS_FAST = 0.99
 
 
 class BatchWork(NamedTuple):
@@ -75,9 +77,23 @@ def simulated(loader: Loader, workers: int, batches: int = _BATCHES) -> float:
 
 
 def choose_workers(loader: Loader, limit: int) -> int:
-    """The smallest number of workers, from 0 to `limit`, that comes near the best."""
-    rates = [simulated(loader, workers) for workers in range(limit + 1)]
-    return next(n for n, rate in enumerate(rates) if rate >= max(rates) * NEAR_BEST)
+    """The number of workers, from 0 to `limit`, to take."""
+    return near_best([simulated(loader, workers) for workers in range(limit + 1)])
+
+
+def near_best(rates: Sequence[float]) -> int:
+    """The smallest number of workers that comes near the best, and up to two to spare where they
+    cost nothing. Handing a batch over waits for the worker that made it, which computes the next
+    one: that is not played, and with more of them there is more to take meanwhile.
+
+    >>> near_best([1.0, 1.9, 2.0, 2.0]), near_best([2.0, 1.0, 1.0]), near_best([1.0, 2.0, 1.5])
+    (3, 0, 1)
+    """
+    found = next(n for n, rate in enumerate(rates) if rate >= max(rates) * NEAR_BEST)
+    if not found:
+        return 0
+    spare = rates[found + 1 : found + 1 + _SPARE]
+    return found + sum(rate >= rates[found] * _AS_FAST for rate in spare)
 
 
 def fitted(loader: Loader, workers: int, rate: float) -> Loader:

@@ -46,7 +46,7 @@ def test_every_kind_has_advice_that_promises_no_more_than_its_share(kind: str) -
 
 def test_workers_come_from_playing_the_measured_loader() -> None:
     found = advice("input-cpu", 2 / 3, **LOOKED_INTO)
-    assert found.action == "DataLoader(..., num_workers=3, persistent_workers=True)"
+    assert found.action == "DataLoader(..., num_workers=5, persistent_workers=True)"
     low, high = gain(found)
     assert high == pytest.approx(3.0, rel=0.02)
     assert low == pytest.approx(high / 1.1, rel=0.01)  # playing the present setting meets it
