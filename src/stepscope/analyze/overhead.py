@@ -28,6 +28,7 @@ class OwnCost:
     startup_ns: float | None = None
     launcher_cpu_ns: float | None = None
     sampler_cpu_ns: float | None = None  # of a thread in the program, where it profiles itself
+    stacks_cpu_ns: float | None = None  # of the thread that samples stacks, and of naming them
     looks_ns: float = 0.0  # time of the program that readings at the ends of operations took
     run_cost_ns: float = 0.0  # of one run of an operation
     sampled_ns: float = 0.0  # what looking closer at some steps took: layers, traits, operators
@@ -80,6 +81,7 @@ class OwnCostFold:
             startup_ns=latest.get(names.OWN_STARTUP_NS),
             launcher_cpu_ns=latest.get(names.OWN_CPU_NS),
             sampler_cpu_ns=latest.get(names.OWN_SAMPLER_CPU_NS),
+            stacks_cpu_ns=latest.get(names.OWN_STACKS_CPU_NS),
             looks_ns=latest.get(names.OWN_LOOKS_NS, 0.0),
             run_cost_ns=latest.get(names.OWN_RUN_COST_NS, 0.0),
             sampled_ns=sum(latest.get(name, 0.0) for name in _SAMPLED),
@@ -101,6 +103,7 @@ def overhead(
     writer_ns = [cost.writer_cpu_ns for cost in costs if cost.writer_cpu_ns is not None]
     startup_ns = [cost.startup_ns for cost in costs if cost.startup_ns is not None]
     sampler_ns = [cost.sampler_cpu_ns for cost in costs if cost.sampler_cpu_ns is not None]
+    stacks_ns = [cost.stacks_cpu_ns for cost in costs if cost.stacks_cpu_ns is not None]
     run_cost_ns = max((cost.run_cost_ns for cost in costs), default=0.0)
     operations_ns = runs * run_cost_ns + sum(cost.looks_ns for cost in costs)
     share = hooks_ns / wall_ns if hooks_ns is not None and wall_ns else None
@@ -115,6 +118,7 @@ def overhead(
         "operations_ms": operations_ns / 1e6 if runs else None,
         "operation_runs": runs,
         "sampler_cpu_ms": sum(sampler_ns) / 1e6 if sampler_ns else None,
+        "stacks_cpu_ms": sum(stacks_ns) / 1e6 if stacks_ns else None,
     }
     return found | {"text": _overhead_text(found)}
 
@@ -139,7 +143,7 @@ def _overhead_text(found: Mapping[str, Any]) -> str:
         )
     beside = [
         found[name]
-        for name in ("writer_cpu_ms", "launcher_cpu_ms", "sampler_cpu_ms")
+        for name in ("writer_cpu_ms", "launcher_cpu_ms", "sampler_cpu_ms", "stacks_cpu_ms")
         if found[name] is not None
     ]
     if beside:

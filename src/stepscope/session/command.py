@@ -81,8 +81,12 @@ def _profile(
     summary = None
     if watch is not None:
         with troubles.guard("the report"):
-            summary = watch.finish(exit_code)
+            summary = watch.finish(exit_code, _silence if options.quiet else say)
     _tell(options, troubles, run, summary, watch.lost.lines() if watch is not None else [])
+
+
+def _silence(_: str) -> None:
+    """For who wants to hear nothing."""
 
 
 def _tell(

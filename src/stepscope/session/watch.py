@@ -78,11 +78,16 @@ class Watch:
             return live_text(self._fold.loops, read_status_pages(self._status_folder))
         return ""
 
-    def finish(self, exit_code: int) -> Summary | None:
-        """Everything into its place; None: there is no summary, and the troubles say why."""
+    def finish(
+        self, exit_code: int, tell: Callable[[str], None] = lambda _: None
+    ) -> Summary | None:
+        """Everything into its place; None: there is no summary, and the troubles say why.
+
+        `tell`: for what takes long enough to be announced.
+        """
         self.look()
         if exit_code == 0:
-            self._try_alternatives()
+            self._try_alternatives(tell)
         pages = read_status_pages(self._status_folder)
         running = {page.pid for page in pages if _is_alive(page.pid)}
         self._convert(lambda base, path: _pid(base) not in {os.getpid(), *running})
@@ -98,13 +103,14 @@ class Watch:
         shutil.rmtree(self._status_folder, ignore_errors=True)
         return self._write_results(pages)
 
-    def _try_alternatives(self) -> None:
+    def _try_alternatives(self, tell: Callable[[str], None]) -> None:
         """Operators of the program, run again on a machine that it has left."""
         with self._troubles.guard("running operators again"):
             request = self._fold.replay_request()
             if request is not None:
                 from stepscope.session.replay import run_again
 
+                tell("running operators of your step again, to measure what a change would save")
                 found = run_again(request)
                 if found:
                     self._host.tell(traits.ALTERNATIVES, found)
