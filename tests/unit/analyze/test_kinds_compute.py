@@ -157,6 +157,14 @@ LOGGED = ({"op": "aten::mm", "args": [{"shape": [2, 2], "dtype": "float32"}], "k
 SUBNORMAL = ({"op": "aten::sqrt", "args": [[{"shape": [2], "subnormal": 0.5}]], "kwargs": {}}, 1)
 
 
+def test_operators_on_a_device_are_not_run_again() -> None:
+    there = {"op": "aten::mm", "args": [{"shape": [2], "device": "cuda"}], "kwargs": {}}
+    evidence = Evidence(Whole([trained()], Resources()), with_traits(**WRONG))
+    assert worth_a_try(evidence, [LOGGED, (there, 1)]) == []
+    here = {"op": "aten::ones_like", "args": [], "kwargs": {"device": {"device": "cpu"}}}
+    assert worth_a_try(evidence, [LOGGED, (here, 1)]) == ["channels_last"]
+
+
 @pytest.mark.parametrize(
     ("more", "logged", "wanted"),
     [
