@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stepscope.collect import facts
-from stepscope.collect.denormals import TENSORS, DenormalCount, nobody_watches
+from stepscope.collect.denormals import nobody_watches
 from stepscope.collect.graph_nodes import tensors_of
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.layers import LayersCollector
@@ -40,7 +40,6 @@ class TraitsCollector(HookingCollector):
         self._told: dict[str, Any] = {}
         self._autocast: str | None = None
         self._channels_last: set[int] = set()
-        self._outputs = 0  # activations looked at on this step
 
     def __reduce__(self) -> tuple[type[TraitsCollector], tuple[Roots]]:
         return TraitsCollector, (Roots(),)
@@ -51,7 +50,6 @@ class TraitsCollector(HookingCollector):
         self._torch, self._recorder = torch, recorder
         self._sampled = recorder.intern(names.OWN_SAMPLED_NS)
         self._syncs = SyncCounter(recorder)
-        self._denormals = DenormalCount(torch)
         self._can_look = nobody_watches
 
     def _uninstall(self) -> None:
@@ -111,14 +109,12 @@ class TraitsCollector(HookingCollector):
     def begin_step(self) -> None:
         if not self._running or self._looks >= LOOKS:
             return
-        self._outputs = 0
         if self._layers is not None and self._layers.calls is not None:
             self._layers.calls.look = self._look
         self._syncs.begin()
 
     def drop_step(self) -> None:
         self._syncs.end()
-        self._denormals.forget()
 
     def end_step(self) -> int:
         self._syncs.end()
@@ -135,7 +131,6 @@ class TraitsCollector(HookingCollector):
                 traits.CONV_LAYOUT, facts.conv_layout(self._torch, roots, [*self._channels_last])
             )
         self._tell(traits.COMPILED, facts.is_compiled(roots))
-        self._count_denormals(roots)
         return self._recorder.now_ns() - began_ns
 
     def _tell_recomputed(self) -> None:
@@ -144,19 +139,7 @@ class TraitsCollector(HookingCollector):
         calls, ns = self._layers.calls.recomputed
         self._tell(traits.RECOMPUTE, {"calls": calls, "ms": ns / 1e6})
 
-    def _count_denormals(self, roots: list[Any]) -> None:
-        count = self._denormals
-        if not self._can_look(self._torch):
-            count.forget()
-            return
-        parameters = [parameter for root in roots for parameter in root.parameters()]
-        count.add_some(parameters)
-        count.add_some(parameter.grad for parameter in parameters)
-        count.count()
-        if count.looked:
-            self._tell(traits.DENORMAL_SHARE, count.share)
-
-    def _look(self, module: Any, args: tuple[Any, ...], result: Any) -> None:
+    def _look(self, module: Any, args: tuple[Any, ...], _: Any) -> None:
         """At each module call of the model, once it has returned."""
         torch = self._torch
         if self._autocast is None:
@@ -168,8 +151,3 @@ class TraitsCollector(HookingCollector):
             for tensor in tensors_of(args[:1], torch.Tensor):
                 if facts.is_channels_last(torch, tensor):
                     self._channels_last.add(id(module))
-        if self._outputs < TENSORS and not module._modules and self._can_look(torch):
-            for tensor in tensors_of((result,), torch.Tensor, 1):
-                self._outputs += 1
-                self._denormals.add(tensor)
-                break

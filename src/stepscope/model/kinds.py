@@ -33,7 +33,6 @@ class Signal:
     TAIL_SHARE: Final = 0.1  # of the fetch time, in samples beyond 4 times the median
     SATURATED: Final = 0.85  # of the CPUs in use: who does not run waits for one of them
     # Computation.
-    DENORMAL_SHARE: Final = 0.001  # of the values
     SHORT_OP_US: Final = 40.0  # operators this short on average may be mostly their own dispatch
     TINY_OP_US: Final = 10.0  # an operator this short is mostly its own dispatch
     MATMUL_SHARE: Final = 0.5  # of the step, in products that lower precision speeds up

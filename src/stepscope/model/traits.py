@@ -13,7 +13,6 @@ __all__ = [
     "COMPILED",
     "CONV_LAYOUT",
     "CPU_FEATURES",
-    "DENORMAL_SHARE",
     "DTYPES",
     "FLUSHES_DENORMALS",
     "INTEROP_THREADS",
@@ -35,7 +34,6 @@ OPTIMIZERS: Final = (
 )
 # "shapes": [[shape, dtype, how many]]}]
 CONV_LAYOUT: Final = "conv_layout"  # {"convolutions": n, "channels_last": n of them, "dims": 4}
-DENORMAL_SHARE: Final = "denormal_share"  # of activations and gradients on sampled steps, 0 to 1
 FLUSHES_DENORMALS: Final = "flushes_denormals"  # bool
 THREADS: Final = "threads"  # torch.get_num_threads()
 INTEROP_THREADS: Final = "interop_threads"

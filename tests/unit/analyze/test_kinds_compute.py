@@ -22,7 +22,6 @@ HEALTHY_TRAITS = {
     traits.AUTOCAST: None,
     traits.OPTIMIZERS: [{"class": "AdamW", "fused": True, "foreach": None, "parameters": 20}],
     traits.CONV_LAYOUT: {"convolutions": 4, "channels_last": 4, "dims": 4},
-    traits.DENORMAL_SHARE: 0.0,
     traits.RECOMPUTE: {"calls": 0, "ms": 0.0},
     traits.CPU_FEATURES: ["avx2"],
 }
