@@ -10,6 +10,7 @@ from stepscope.analyze.words import duration
 from stepscope.model import traits
 from stepscope.model.details import LayerTime
 from stepscope.model.kinds import KINDS, Signal
+from stepscope.model.op_log import is_partial, tensors
 from stepscope.model.phases import Phase
 
 __all__ = [
@@ -41,9 +42,10 @@ class Saving(NamedTuple):
 
 def worth_a_try(evidence: Evidence, logged: Sequence[tuple[Mapping[str, Any], int]]) -> list[str]:
     """Alternatives (collect/replay.py) that could matter: running operators again takes seconds."""
-    if any(_is_elsewhere(spec) for spec, _ in logged):
+    devices = {tensor.get("device", "cpu") for spec, _ in logged for tensor in tensors(spec)}
+    if devices - {"cpu"}:
         return []  # on a device, operators return before they are done: that is not timed yet
-    if any(spec.get("partial") for spec, _ in logged):
+    if any(is_partial(spec) for spec, _ in logged):
         # Only a part of the step was seen: enough to know what an operator of it is like.
         reasons = {name: _REASONS[name] for name in ("only_work", "fused_optimizer")}
     else:
@@ -58,27 +60,9 @@ def _has_doubles(evidence: Evidence, _: _Logged) -> bool:
 
 def _has_subnormals(evidence: Evidence, logged: _Logged) -> bool:
     flushed = evidence.trait(traits.FLUSHES_DENORMALS)
-    return not flushed and any(_says(spec, "subnormal") for spec, _ in logged)
-
-
-def _is_elsewhere(described: Any) -> bool:
-    """Whether a tensor of it lies on a device."""
-    if isinstance(described, list):
-        return any(_is_elsewhere(one) for one in described)
-    if isinstance(described, dict):
-        device = described.get("device")
-        named = isinstance(device, str) and not device.startswith("cpu")
-        return named or any(_is_elsewhere(one) for one in described.values())
-    return False
-
-
-def _says(described: Any, key: str) -> bool:
-    """Whether a description, or a part of it, has that key."""
-    if isinstance(described, list):
-        return any(_says(one, key) for one in described)
-    if isinstance(described, dict):
-        return key in described or any(_says(one, key) for one in described.values())
-    return False
+    return not flushed and any(
+        tensor.get("subnormal") for spec, _ in logged for tensor in tensors(spec)
+    )
 
 
 def _has_other_layout(evidence: Evidence, _: _Logged) -> bool:

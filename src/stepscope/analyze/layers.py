@@ -12,6 +12,7 @@ from stepscope.analyze.loop import Loop
 from stepscope.model import names
 from stepscope.model.details import LayerTime, OpTime
 from stepscope.model.event import Batch, Flag
+from stepscope.model.op_log import AGAIN
 from stepscope.model.process import ProcessInfo
 
 __all__ = ["LayerFold", "LayersFound"]
@@ -23,7 +24,6 @@ _WANTED = frozenset(
         names.LAYER_BACKWARD, names.LAYER_SAVED_BYTES, names.OP, names.OP_LOGGED, names.TRAIT,
     )
 )  # fmt: skip
-_AGAIN = '{"again": true}'  # a log that was told in part is told anew
 _BAD = int(Flag.FAILED | Flag.OPEN)
 
 
@@ -177,7 +177,7 @@ class _Process:
                 self.ops[parts[0]] = (arg, int(parts[1]))
                 self.op_steps = int(parts[2])
             elif name == names.OP_LOGGED:
-                if text == _AGAIN:
+                if text == AGAIN:
                     self.logged.clear()
                 else:
                     self.logged[text] = arg

@@ -16,6 +16,7 @@ from typing import Any
 from stepscope.collect.denormals import SubnormalShare, nobody_watches
 from stepscope.collect.hooking import HookingCollector
 from stepscope.model import names
+from stepscope.model.op_log import AGAIN, PARTIAL, tensors
 from stepscope.record.recorder import Recorder
 
 __all__ = ["OpLogCollector", "describe"]
@@ -29,7 +30,6 @@ MOST_OPS = 400  # different ones
 LOOKED_AT = 4  # calls of each, at the values of
 MOST_TEXT = 4000
 FIRST = 6  # steps before it
-AGAIN = '{"again": true}'  # what was told so far does not count
 MOST_ATTEMPTS = 3
 _MISSING = object()
 
@@ -202,7 +202,7 @@ class Seen:
         told = [(text, count) for text, count in texts if len(text) <= MOST_TEXT]
         told.append(("{}", self.noted - sum(count for _, count in told)))
         if self.noted < self.calls:
-            told.append(('{"partial": true}', self.calls - self.noted))
+            told.append((PARTIAL, self.calls - self.noted))
         return told
 
 
@@ -290,16 +290,16 @@ def _with_shares(described: dict[str, Any], shares: list[tuple[int, float]]) -> 
     """With the share of subnormal values of its largest tensor, on average over calls."""
     share = sum(one for _, one in shares) / len(shares) if shares else 0.0
     if share:
-        _tensors_in(described["args"])[shares[0][0]]["subnormal"] = share
+        list(tensors(described["args"]))[shares[0][0]]["subnormal"] = share
     return described
 
 
 def _tensors_in(args: Any) -> list[Any]:
-    """Tensors, or their descriptions, in order."""
+    """In order."""
     found = []
     for one in args:
         if isinstance(one, (list, tuple)):
             found += _tensors_in(one)
-        elif hasattr(one, "untyped_storage") or (isinstance(one, dict) and "shape" in one):
+        elif hasattr(one, "untyped_storage"):
             found.append(one)
     return found

@@ -20,6 +20,7 @@ from typing import Any
 from stepscope.collect import replay_values as values
 from stepscope.collect.replay_optimizer import optimizer_steps
 from stepscope.collect.replay_values import Changed
+from stepscope.model.op_log import is_partial
 
 __all__ = ["Alternative", "main", "replay"]
 
@@ -109,7 +110,7 @@ def _after_the_budget(ops: Sequence[Any]) -> int:
     those before them were views."""
     described = sum(count for spec, count in ops if "op" in spec)
     views = sum(count for spec, count in ops if not spec)
-    after = sum(count for spec, count in ops if spec.get("partial"))
+    after = sum(count for spec, count in ops if is_partial(spec))
     return int(after * described / (described + views) if described else after)
 
 

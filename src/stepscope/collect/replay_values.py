@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from stepscope.model.op_log import tensors
 
 __all__ = ["Changed", "has_subnormal", "make", "moves_channels", "uses"]
 
@@ -72,34 +74,23 @@ def _fill(torch: Any, tensor: Any, subnormal: float) -> Any:
     return tensor
 
 
-def uses(described: Any, dtype: str) -> bool:
-    """Whether a tensor or an argument is of that dtype."""
-    return any(one.get("dtype") == dtype for one in _parts(described))
+def uses(described: Mapping[str, Any], dtype: str) -> bool:
+    """Whether a tensor is of that dtype, or is to become so."""
+    wanted = described.get("kwargs", {}).get("dtype")
+    becomes = isinstance(wanted, dict) and wanted.get("dtype") == dtype
+    return becomes or any(one.get("dtype") == dtype for one in tensors(described))
 
 
 def has_subnormal(described: Any) -> bool:
-    return any(one.get("subnormal") for one in _parts(described))
+    return any(one.get("subnormal") for one in tensors(described))
 
 
 def moves_channels(described: Any) -> bool:
     """A copy of a tensor of four dimensions that lies in one layout, to the other."""
-    tensors = [one for one in _parts(described) if len(one.get("shape", ())) == 4]
-    return bool(tensors) and any(_is_permuted(one) for one in tensors)
+    return any(len(one["shape"]) == 4 and _is_permuted(one) for one in tensors(described))
 
 
 def _is_permuted(tensor: Mapping[str, Any]) -> bool:
     """Its channels do not lie in the order of its dimensions, and all of it is there."""
     stride = [step for n, step in zip(tensor["shape"], tensor["stride"], strict=True) if n > 1]
     return stride != sorted(stride, reverse=True) and 0 not in stride
-
-
-def _parts(described: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(described, list):
-        for one in described:
-            yield from _parts(one)
-    elif isinstance(described, dict):
-        if "op" in described:
-            yield from _parts(described["args"])
-            yield from _parts(list(described["kwargs"].values()))
-        else:
-            yield described

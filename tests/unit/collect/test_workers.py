@@ -182,8 +182,9 @@ def test_transforms_are_timed_and_left_as_they_are(started: Started, read: Read)
     assert [words[0] for words in told.values()] == ["Doubles", "Quadruples"]
     assert all(words[1] == __file__ for words in told.values())
     calls = [told[row.arg][0] for row in rows if row.name == names.TRANSFORM]
-    assert calls.count("Doubles") == 6, "the call within Quadruples is not one of its own"
-    assert calls.count("Quadruples") == 6
+    # As many samples as are affordable, which depends on what a span costs now.
+    assert 1 <= calls.count("Quadruples") <= 6
+    assert calls.count("Doubles") == calls.count("Quadruples"), "not that within Quadruples"
     assert dataset.transform.transforms[2] is function is add_one
     assert isinstance(pickle.loads(pickle.dumps(dataset)), Transformed)
 
