@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from stepscope.model.finding import Location
+from stepscope.model.memory import Memory
 from stepscope.model.timeline import Timeline
 
 __all__ = [
@@ -161,3 +162,4 @@ class Details:
     op_steps: int = 0
     traits: Mapping[str, Any] = field(default_factory=dict)
     timeline: Timeline | None = None
+    memory: Memory | None = None  # where it was asked for (--memory)

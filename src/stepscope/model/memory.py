@@ -1,0 +1,236 @@
+"""Where the bytes are: what stands behind the findings about memory, and what `stepscope memory`
+shows. The same values whether a run was recorded here or another tool's file was read.
+
+None: not measured. Bytes of tensors are those of their storages, each counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from stepscope.model.finding import Location
+
+__all__ = [
+    "ACTIVATION",
+    "CATEGORIES",
+    "GRADIENT",
+    "INPUT",
+    "MAX_MEMORY_POINTS",
+    "OPTIMIZER_STATE",
+    "OTHER",
+    "PARAMETER",
+    "TEMPORARY",
+    "Coverage",
+    "DeviceMemory",
+    "Fragmentation",
+    "GcGeneration",
+    "GcUse",
+    "Growing",
+    "Headroom",
+    "LineBytes",
+    "Memory",
+    "MemoryPoint",
+    "Peak",
+    "PeakPart",
+    "RefusedAllocation",
+]
+
+PARAMETER: Final = "parameter"  # and the model's buffers
+GRADIENT: Final = "gradient"
+OPTIMIZER_STATE: Final = "optimizer state"
+ACTIVATION: Final = "activation"  # made by forward, and there until backward has used it
+INPUT: Final = "input"  # batches, and what is made of them before the model sees it
+TEMPORARY: Final = "temporary"  # came and went within forward, backward or the optimizer
+OTHER: Final = "other"  # nothing of that can be told
+
+# The order of the bytes in a MemoryPoint, and of the areas in a picture, from the bottom.
+CATEGORIES: Final = (
+    PARAMETER,
+    OPTIMIZER_STATE,
+    GRADIENT,
+    ACTIVATION,
+    INPUT,
+    TEMPORARY,
+    OTHER,
+)
+MAX_MEMORY_POINTS: Final = 2000
+
+
+class MemoryPoint(NamedTuple):
+    """What was allocated at a moment. `step`: -1: not known (another tool's file)."""
+
+    at_ms: float  # since the first point of the run or file
+    step: int
+    bytes: tuple[int, ...]  # in the order of CATEGORIES
+
+    @property
+    def total(self) -> int:
+        return sum(self.bytes)
+
+
+class PeakPart(NamedTuple):
+    """Blocks of one category that one line allocated while one layer was at work."""
+
+    category: str
+    bytes: int
+    blocks: int
+    location: Location = Location()  # the user's innermost line, and `layer`; as far as known
+    stack: tuple[Location, ...] = ()  # innermost first
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The most that was allocated at once on a device, and what it was made of.
+
+    `bytes` is of the whole run. The parts add up to `parts_bytes`: where not all steps were looked
+    at closely, that is the peak of the step that came closest to it (`parts_step`).
+    """
+
+    bytes: int
+    step: int = -1
+    at_ms: float | None = None
+    parts: tuple[PeakPart, ...] = ()  # largest first
+    parts_bytes: int = 0
+    parts_step: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """One device. `points`: within steps that were looked at closely, or all that a file tells.
+
+    `steps`: for each step that was seen, (its number, most bytes within it, bytes at its end), with
+    neighbours taken together when there are many.
+    """
+
+    device: str  # "cpu", "cuda:0"
+    peak: Peak
+    points: tuple[MemoryPoint, ...] = ()
+    steps: tuple[tuple[int, int, int], ...] = ()
+    allocations: int = 0
+    frees: int = 0
+    live_bytes: int = 0  # at the end
+
+
+class Growing(NamedTuple):
+    """A line whose allocations are not given back, and what kind of growth that is.
+
+    verdict: "leak", "cycle garbage" (a collection frees it), "cache" (it stopped growing),
+    "optimizer state", "input shape" (it follows the size of the batch), "slowing", "unclear".
+    """
+
+    verdict: str
+    why: str  # the reason, a sentence
+    bytes_per_step: float
+    live_bytes: int
+    live_blocks: int
+    category: str
+    location: Location
+    stack: tuple[Location, ...] = ()  # innermost first
+    held_by: tuple[str, ...] = ()  # who refers to it, the nearest first
+    made_by: str = ""  # of cycle garbage: the class of the objects in the cycle
+    first_step: int = 0
+    last_step: int = 0
+
+
+class Fragmentation(NamedTuple):
+    """Memory that an allocator holds and nobody uses.
+
+    share: of the free bytes, those that are not in the largest piece: (free - largest) / free.
+    """
+
+    allocator: str  # "glibc", "cuda:0"
+    reserved_bytes: int
+    allocated_bytes: int
+    free_bytes: int
+    largest_free_bytes: int | None
+    inactive_split_bytes: int | None = None  # free parts of blocks that are partly in use
+
+    @property
+    def share(self) -> float | None:
+        if self.largest_free_bytes is None or not self.free_bytes:
+            return None
+        return (self.free_bytes - self.largest_free_bytes) / self.free_bytes
+
+
+class Coverage(NamedTuple):
+    """What was seen against what the process really held, at the end of the step with the most."""
+
+    rss_bytes: int
+    tensor_bytes: int  # that were seen
+    before_bytes: int | None = None  # RSS before the first step's tensors: Python, torch, libraries
+    python_bytes: int | None = None  # the Python heap, where tracemalloc was on
+    shared_bytes: int | None = None  # of the RSS, shared with other processes
+    pinned_bytes: int | None = None
+
+    @property
+    def unexplained_bytes(self) -> int:
+        known = self.tensor_bytes + (self.before_bytes or 0)
+        return max(0, self.rss_bytes - known)
+
+
+class Headroom(NamedTuple):
+    """How far it is to the limit. `steps`: (low, likely, high) until memory runs out."""
+
+    limit_bytes: int
+    limit: str  # what sets it: "cgroup", "RLIMIT_AS", "host", "cuda:0"
+    used_bytes: int  # at the last step, of what the limit counts
+    bytes_per_step: float | None = None
+    steps: tuple[float, float, float] | None = None  # None: it does not grow
+
+
+class RefusedAllocation(NamedTuple):
+    """An allocation that the system or the allocator refused."""
+
+    bytes: int
+    step: int
+    location: Location = Location()
+    stack: tuple[Location, ...] = ()
+
+
+class GcGeneration(NamedTuple):
+    generation: int
+    count: int
+    total_ms: float
+    longest_ms: float
+    collected: int
+    uncollectable: int
+
+
+@dataclass(frozen=True, slots=True)
+class GcUse:
+    """Python's garbage collections. `share`: of the time of the loop."""
+
+    generations: tuple[GcGeneration, ...] = ()
+    share: float | None = None
+    patterns: tuple[str, ...] = ()  # what is wrong with them, in sentences
+
+
+class LineBytes(NamedTuple):
+    """The Python heap by line (tracemalloc). grown_bytes: since the first look at it."""
+
+    location: Location
+    bytes: int
+    blocks: int
+    grown_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """All that is known about the memory of one process, or of another tool's file."""
+
+    source: str  # "run", "cuda snapshot", "torch memory timeline"
+    rank: int = 0
+    devices: tuple[DeviceMemory, ...] = ()
+    growing: tuple[Growing, ...] = ()  # leaks first, then by bytes a step
+    fragmentation: tuple[Fragmentation, ...] = ()
+    coverage: Coverage | None = None
+    headroom: Headroom | None = None
+    refused: tuple[RefusedAllocation, ...] = ()
+    gc: GcUse | None = None
+    python_lines: tuple[LineBytes, ...] = ()
+    sampled_steps: int = 0  # looked at closely
+    stack_share: float | None = None  # of the allocations, how many had their stack taken
+    notes: tuple[str, ...] = ()  # what is missing or cannot be trusted, in sentences
+    counts: Mapping[str, int] = field(default_factory=dict)  # wrong frees, dropped events, …
