@@ -44,6 +44,8 @@ bool heap_make(HeapNames names);
  * 0: it is torch's allocator, whose blocks are tensors. */
 int heap_watch(const char *library, int64_t least_bytes);
 void heap_stop(void);
+/* What booking a block and giving it back adds to both calls: the shortest of a few tries. */
+double heap_cost_ns(long rounds);
 /* The label of a block, and an event that says so; false: no such block. */
 bool heap_label(uint64_t address, uint8_t label);
 

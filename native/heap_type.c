@@ -150,31 +150,68 @@ static void tell_held(ThreadLog *log, int64_t now, uint32_t place, uint8_t label
     log_push(log, &event);
 }
 
-PyDoc_STRVAR(held_doc, "held(record, least_bytes, /)\n--\n\n"
-                       "[(stack, label, bytes, blocks)] of what is live now; with `record` an event each.");
+/* What was told last: of places that were known then. */
+static Held *last_held;
+static uint32_t last_places;
+
+static bool has_changed(const Held *held, uint32_t place, uint8_t label) {
+    const Held none = {0};
+    const Held *now = &held[(size_t)place * HEAP_LABELS + label], *before = &none;
+    if (last_held && place <= last_places) before = &last_held[(size_t)place * HEAP_LABELS + label];
+    return now->bytes != before->bytes || now->blocks != before->blocks;
+}
+
+static void tell_changes(const Held *held, uint32_t places) {
+    ThreadLog *log = log_current();
+    int64_t now = now_ns();
+    for (uint32_t place = 0; log && place <= places; place++)
+        for (uint8_t label = 0; label < HEAP_LABELS; label++)
+            if (has_changed(held, place, label))
+                tell_held(log, now, place, label, &held[(size_t)place * HEAP_LABELS + label]);
+}
+
+static PyObject *listed(const Held *held, uint32_t places) {
+    PyObject *found = PyList_New(0);
+    for (size_t at = 0; found && at < (size_t)(places + 1) * HEAP_LABELS; at++) {
+        if (!held[at].blocks) continue;
+        PyObject *row = Py_BuildValue("(LiLL)", number_of((uint32_t)(at / HEAP_LABELS)),
+                                      (int)(at % HEAP_LABELS), (long long)held[at].bytes,
+                                      (long long)held[at].blocks);
+        if (!row || PyList_Append(found, row) < 0) Py_CLEAR(found);
+        Py_XDECREF(row);
+    }
+    return found;
+}
+
+PyDoc_STRVAR(held_doc, "held(record=False, /)\n--\n\n"
+                       "[(stack, label, bytes, blocks)] of what is live now. With `record`, an event for each\n"
+                       "that is not what it was when it was recorded last.");
 static PyObject *held_method(PyObject *self, PyObject *args) {
     (void)self;
-    int records;
-    long long least_bytes, now = 0;
-    if (!PyArg_ParseTuple(args, "pL:held", &records, &least_bytes)) return NULL;
+    int records = 0;
+    if (!PyArg_ParseTuple(args, "|p:held", &records)) return NULL;
     uint32_t places = atomic_load(&heap.nodes.count);
     Held *held = held_now(places);
-    PyObject *found = held ? PyList_New(0) : PyErr_NoMemory();
-    ThreadLog *log = log_current();
-    if (records) now = clock_read_ns(CLOCK_MONOTONIC);
-    for (uint32_t place = 0; found && place <= places; place++) {
-        for (uint8_t label = 0; found && label < HEAP_LABELS; label++) {
-            const Held *one = &held[(size_t)place * HEAP_LABELS + label];
-            if (!one->blocks || one->bytes < least_bytes) continue;
-            if (records && log) tell_held(log, now, place, label, one);
-            PyObject *row = Py_BuildValue("(LiLL)", number_of(place), (int)label,
-                                          (long long)one->bytes, (long long)one->blocks);
-            if (!row || PyList_Append(found, row) < 0) Py_CLEAR(found);
-            Py_XDECREF(row);
-        }
+    if (!held) return PyErr_NoMemory();
+    if (records) tell_changes(held, places);
+    PyObject *found = listed(held, places);
+    if (records) {
+        free(last_held);
+        last_held = held;
+        last_places = places;
+    } else {
+        free(held);
     }
-    free(held);
     return found;
+}
+
+PyDoc_STRVAR(cost_doc, "cost_ns(rounds, /)\n--\n\n"
+                       "What booking a block and giving it back adds, measured here and now.");
+static PyObject *cost_method(PyObject *self, PyObject *value) {
+    (void)self;
+    long rounds = PyLong_AsLong(value);
+    if (rounds == -1 && PyErr_Occurred()) return NULL;
+    return PyFloat_FromDouble(heap_cost_ns(rounds));
 }
 
 PyDoc_STRVAR(blocks_doc, "blocks(stack, /)\n--\n\n"
@@ -267,6 +304,7 @@ static PyMethodDef heap_methods[] = {
     {"label", label_method, METH_VARARGS, label_doc},
     {"end_step", end_step_method, METH_NOARGS, end_step_doc},
     {"held", held_method, METH_VARARGS, held_doc},
+    {"cost_ns", cost_method, METH_O, cost_doc},
     {"blocks", blocks_method, METH_O, blocks_doc},
     {"find", find_method, METH_O, find_doc},
     {"resolve", resolve_method, METH_NOARGS, resolve_doc},

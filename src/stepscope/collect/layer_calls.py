@@ -24,6 +24,10 @@ Table = Mapping[int, int]  # id of a module → number of the layer
 Look = Callable[[Any, tuple[Any, ...], Any], None]  # shown module, arguments and result
 
 
+def _nobody(_: Any) -> None:
+    """Nobody wants to know."""
+
+
 class Recomputed(NamedTuple):
     calls: int
     ns: int
@@ -45,6 +49,8 @@ class SampledCalls:
         self._table: Table = {}
         self._table_of = table_of
         self.look: Look | None = None  # who else wants to see the calls
+        self.at: Callable[[int], None] = _nobody  # is told which layer is at work; 0: none
+        self.entered: Callable[[tuple[Any, ...]], None] = _nobody  # shown what a model is given
         self._thread = threading.get_ident()
         self._now, self._failed, self._is_open = recorder.now_ns, recorder.failed, recorder.is_open
         self._backward = recorder.intern(names.BACKWARD)
@@ -116,6 +122,9 @@ class SampledCalls:
         made = self._current = LayerCall(number, parent)
         if number >= 0:
             self._mark(made, (*args, *kwargs.values()), True)
+            if parent is None:
+                self.entered((*args, *kwargs.values()))
+            self.at(number)
         return made
 
     def _number_outermost(self, module: Any) -> int:
@@ -132,6 +141,7 @@ class SampledCalls:
     ) -> None:
         parent = self._current = made.parent
         ended_ns = made.end or self._now()
+        self.at(max(parent.number, 0) if parent is not None else 0)
         made.lasted = ended_ns - made.start - made.own
         if made.number >= 0 and made.end:  # else an exception left it
             self._keep(made)
@@ -166,9 +176,13 @@ class SampledCalls:
         if nodes:
             now, append = self._now, self._marks.append
 
+            around = made.parent.number if made.parent is not None else 0
+            at, number = self.at, max(around, 0) if ends else made.number
+
             def passed(_: Any) -> None:
                 if self._live:
                     append((now(), made, ends))
+                    at(number)
 
             for node in nodes:
                 node.register_prehook(passed)
