@@ -40,7 +40,9 @@ ENV_RUN: Final = "STEPSCOPE_RUN"  # absolute path of the run folder; absent: do 
 ENV_STATUS: Final = "STEPSCOPE_STATUS"  # folder for status pages
 ENV_PACKAGE: Final = "STEPSCOPE_PACKAGE"  # folder to import stepscope from
 ENV_LEVEL: Final = "STEPSCOPE_LEVEL"  # how much to record
-ENV_MEMORY: Final = "STEPSCOPE_MEMORY"  # which memory to look at: names of MemoryDetail, with commas
+ENV_MEMORY: Final = (
+    "STEPSCOPE_MEMORY"  # which memory to look at: names of MemoryDetail, with commas
+)
 
 RUNS_FOLDER: Final = "runs"
 

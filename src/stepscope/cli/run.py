@@ -72,6 +72,7 @@ def _run(options: argparse.Namespace) -> int:
 def _memory(options: argparse.Namespace) -> tuple[MemoryDetail, ...]:
     wanted = ((options.memory or options.python_heap, MemoryDetail.TENSORS),)
     return tuple(
-        detail for is_wanted, detail in (*wanted, (options.python_heap, MemoryDetail.PYTHON))
+        detail
+        for is_wanted, detail in (*wanted, (options.python_heap, MemoryDetail.PYTHON))
         if is_wanted
     )

@@ -44,7 +44,7 @@ class Holders:
         after = self._held(stacks)
         for stack in stacks:
             freed_bytes = before[stack] - after[stack]
-            found = {"before": before[stack], "freed": freed_bytes, "step": step}
+            found: dict[str, Any] = {"before": before[stack], "freed": freed_bytes, "step": step}
             if freed_bytes > 0:
                 found["classes"] = classes.get(stack) or classes.get(0) or []
             self._mark(self._garbage, stack, found)
@@ -248,4 +248,6 @@ _BORING = {kind.__name__ for kind in _PLAIN} | {"cell", "function", "Tensor", "m
 def _class_name(thing: Any) -> str:
     kind = type(thing)
     module = kind.__module__
-    return kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
+    return (
+        kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
+    )

@@ -31,11 +31,11 @@ class Suspects:
         optimizer state, …) are no suspects."""
         if step <= WARM_UP_STEPS:
             return []
-        now: dict[int, int] = {}
-        for stack, label, held_bytes, _ in rows:
-            if stack and not label:
-                now[stack] = held_bytes
-        growing = {stack: self._continued(stack, held) for stack, held in now.items()}
+        growing = {
+            stack: self._continued(stack, held_bytes)
+            for stack, label, held_bytes, _ in rows
+            if stack and not label
+        }
         self._growing = growing
         if step < self._next_step:
             return []

@@ -1,7 +1,7 @@
 """Every tensor on the CPU → what is allocated, by whom, and what for (decision 012).
 
-Totals of every step and, now and then, what each line holds; on sampled steps every block that comes
-and goes. Nothing here runs in an allocation: that is the core's.
+Totals of every step and, now and then, what each line holds; on sampled steps every block that
+comes and goes. Nothing here runs in an allocation: that is the core's.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ TENSORS: Final = "libc10.so"
 LIBRARIES: Final = {"libtorch_cpu.so": 4096, "_multiarray_umath": 16384}
 WINDOW_SPREAD: Final = 1.05  # each window is this many times as far into the run as the one before
 WINDOW_SHARE: Final = 0.005  # of the time since the first step: more must not go into windows
+DEAR_SPREAD: Final = 1.25  # where they would take more
+EXAMINED_SHARE: Final = 0.01  # of the time, that looking for holders may have taken when it starts
 COST_ROUNDS: Final = 500
 MOST_OPTIMIZERS: Final = 16
 
@@ -54,7 +56,7 @@ class TensorMemory(HookingCollector):
         self._heap: TensorHeap | None = None
         self._optimizers: dict[int, Callable[[], Any]] = {}
         self._steps, self._next = 0, 1
-        self._first_ns = self._spent_ns = self._windows_ns = 0
+        self._first_ns = self._spent_ns = self._windows_ns = self._examined_ns = 0
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """See StepsCollector: in another process nobody looks."""
@@ -86,13 +88,14 @@ class TensorMemory(HookingCollector):
         self._limits = OwnLimits()
         pages = self._limits.pages()
         if pages is not None:
-            recorder.sample(recorder.intern(names.MEMORY_BEFORE), float(pages[1]))
+            before = recorder.intern(names.MEMORY_BEFORE)
+            recorder.sample(before, float(pages[1]), pages[2])
         heap.stacks(True)
         heap.book(True)
         self._pair_ns = heap.cost_ns(COST_ROUNDS)
         self._heap = heap
         self._suspects, self._holders = Suspects(), Holders(recorder, heap)
-        self._watched = {TENSORS}
+        self._watched, self._told = {TENSORS}, 0
         self._watch_libraries()
 
     def _intern_names(self, intern: Callable[[str], int]) -> None:
@@ -108,7 +111,9 @@ class TensorMemory(HookingCollector):
         for library, least_bytes in LIBRARIES.items():
             if library not in self._watched and self._heap.watch(library, least_bytes) > 0:
                 self._watched.add(library)
-        self._tell_seen({"libraries": sorted(self._watched)})
+        if len(self._watched) != self._told:
+            self._told = len(self._watched)
+            self._tell_seen({"libraries": sorted(self._watched)})
 
     def _tell_seen(self, seen: dict[str, Any]) -> None:
         recorder = self._recorder
@@ -151,13 +156,16 @@ class TensorMemory(HookingCollector):
         suspects = self._suspects.look(self._tell_window(), self._steps)
         ended_ns = self._recorder.now_ns()
         self._windows_ns += ended_ns - began_ns
-        allowed_ns = WINDOW_SHARE * (ended_ns - self._first_ns)
-        spread = WINDOW_SPREAD if self._windows_ns <= allowed_ns else 2 * WINDOW_SPREAD
+        is_dear = self._windows_ns > WINDOW_SHARE * (ended_ns - self._first_ns)
+        spread = DEAR_SPREAD if is_dear else WINDOW_SPREAD
         # The first ones come with every step: a leak shows within them.
         spread = spread if self._steps > 2 * Suspects.WINDOWS else 1.0
         self._next = max(self._steps + 1, math.ceil(self._steps * spread))
-        if suspects:
+        # The first time it is worth its cost in any case: that is why it was asked for.
+        elapsed_ns = ended_ns - self._first_ns
+        if suspects and self._examined_ns <= EXAMINED_SHARE * elapsed_ns:
             self._holders.examine(suspects, self._steps)
+            self._examined_ns += self._recorder.now_ns() - ended_ns
         self._spent_ns += self._recorder.now_ns() - began_ns
         self._tell_cost()
 

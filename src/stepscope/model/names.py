@@ -117,10 +117,10 @@ PROCESS_BLOCKED_IO_NS: Final = "process.blocked_io_ns"  # waiting for a disk, ma
 PROCESS_SWITCHES: Final = "process.context_switches"  # voluntary and not
 PROCESS_THREADS: Final = "process.threads"  # gauge
 
-# Memory of tensors and of what libraries take for themselves (collect/tensor_memory.py). In events of
-# type ALLOCATION the columns have meanings of their own: cpu_start_ns is the number of the stack (0:
-# none), cpu_ns that of the layer at work (0: none), flags what the block is for: 0 not known, 1 to 7
-# by the order of model/memory.py, 8 a library's own; text is the innermost open span.
+# Memory of tensors and of what libraries take for themselves (collect/tensor_memory.py). In events
+# of type ALLOCATION the columns have meanings of their own: cpu_start_ns is the number of the stack
+# (0: none), cpu_ns that of the layer at work (0: none), flags what the block is for: 0 not known, 1
+# to 7 by the order of model/memory.py, 8 a library's own; text is the innermost open span.
 MEMORY_ALLOC: Final = "memory.alloc"  # arg: address; value: bytes; on steps that are looked at
 MEMORY_FREE: Final = "memory.free"  # arg: address; value: bytes; stack and label of the allocation
 MEMORY_LABEL: Final = "memory.label"  # arg: address; flags: what it has turned out to be for
@@ -138,7 +138,7 @@ MEMORY_LIMIT: Final = "memory.limit"  # sample: bytes; arg: what counts against 
 MEMORY_GARBAGE: Final = "memory.garbage"  # mark; arg: stack; text: JSON: what a collection freed
 MEMORY_HOLDER: Final = "memory.holder"  # mark; arg: stack; text: JSON: who refers to its blocks
 MEMORY_RSS: Final = "memory.rss_bytes"  # sample at a window; arg: of it, shared with others
-MEMORY_BEFORE: Final = "memory.before_bytes"  # sample: RSS when the first tensor could be seen
+MEMORY_BEFORE: Final = "memory.before_bytes"  # the same, when the first tensor could be seen
 MEMORY_PINNED: Final = "memory.pinned_bytes"  # sample at a window: page-locked, by torch
 MEMORY_CUDA: Final = "memory.cuda_history"  # mark; text: name of a file of the run
 HEAP_RESERVED: Final = "heap.reserved_bytes"  # sample at a window: libc's allocator, without
