@@ -36,9 +36,17 @@ class Holders:
         self._recorder, self._heap = recorder, heap
         self._garbage = recorder.intern(names.MEMORY_GARBAGE)
         self._holder = recorder.intern(names.MEMORY_HOLDER)
+        self._look = recorder.intern(names.OWN_LOOK)
 
     def examine(self, stacks: Sequence[int], step: int) -> None:
         """Tell of these lines what a collection frees, and who holds the rest."""
+        token = self._recorder.begin(self._look)
+        try:
+            self._examine(stacks, step)
+        finally:
+            self._recorder.end(token)
+
+    def _examine(self, stacks: Sequence[int], step: int) -> None:
         before = self._held(stacks)
         classes = self._collect()
         after = self._held(stacks)
