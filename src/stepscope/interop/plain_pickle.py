@@ -25,24 +25,21 @@ _MAX_STACK: Final = 20_000  # pickle writes long lists in pieces of 1,000
 _MAX_MARKS: Final = 100
 _MAX_INT_BYTES: Final = 9  # an address of 64 bits, and its sign
 _PROTOCOLS: Final = (2, 3, 4, 5)
+_STOP: Final = ord(".")
 _U8, _U16, _U32, _U64, _I32, _F64 = map(struct.Struct, ("<B", "<H", "<I", "<Q", "<i", ">d"))
 # What objects of CPython take, about. A string: what its characters take at most comes on top.
 _OBJECT, _ITEM, _PAIR, _TEXT = 64, 8, 104, 56
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """Why this is not a pickle of plain data."""
-
-
-class _Ended(Exception):
-    pass
 
 
 def load_plain_pickle(content: bytes, name: str) -> Any:
     """The value in it. FormatError: it is torn, or anything but plain data; nothing of it ran."""
     try:
         return _Machine(content).run()
-    except _Refused as refused:
+    except _RefusedError as refused:
         why = str(refused)
     except (IndexError, struct.error):
         why = "it is torn"
@@ -68,29 +65,25 @@ class _Machine:
 
     def run(self) -> Any:
         if self._content[:1] != b"\x80" or self._content[1] not in _PROTOCOLS:
-            raise _Refused("it is of another pickle protocol than 2 to 5")
+            raise _RefusedError("it is of another pickle protocol than 2 to 5")
         self._at = 2
         content, instructions = self._content, self._instructions
-        try:
-            while True:
-                code = content[self._at]
-                self._at += 1
-                act = instructions.get(code)
-                if act is None:
-                    raise _Refused(
-                        f"byte {self._at - 1:,} asks for instruction 0x{code:02x}, which plain data"
-                        " does not need"
-                    )
-                act()
-        except _Ended:
-            if len(self._stack) != 1 or self._marked:
-                raise _Refused("it ends in the middle of a value") from None
-            return self._stack[0]
+        while (code := content[self._at]) != _STOP:
+            self._at += 1
+            act = instructions.get(code)
+            if act is None:
+                raise _RefusedError(
+                    f"byte {self._at - 1:,} asks for instruction 0x{code:02x}, which plain data"
+                    " does not need"
+                )
+            act()
+        if len(self._stack) != 1 or self._marked:
+            raise _RefusedError("it ends in the middle of a value")
+        return self._stack[0]
 
     def _table(self) -> dict[int, Callable[[], None]]:
         """The instructions by their byte, named as in Lib/pickletools.py."""
         return {
-            ord("."): self._stop,
             ord("("): self._mark,
             ord("N"): lambda: self._push(None, 0),
             0x88: lambda: self._push(True, 0),  # NEWTRUE
@@ -125,11 +118,11 @@ class _Machine:
     def _hold(self, more_bytes: int) -> None:
         self._held_bytes += more_bytes
         if self._held_bytes > _MAX_HELD_BYTES:
-            raise _Refused(f"what it builds takes more than {_MAX_HELD_BYTES >> 20} MiB")
+            raise _RefusedError(f"what it builds takes more than {_MAX_HELD_BYTES >> 20} MiB")
 
     def _push(self, value: Any, takes_bytes: int) -> None:
         if len(self._stack) >= _MAX_STACK:
-            raise _Refused("it is nested too deeply")
+            raise _RefusedError("it is nested too deeply")
         self._hold(takes_bytes + _ITEM)
         self._stack.append(value)
 
@@ -137,7 +130,7 @@ class _Machine:
         """The next bytes of the file: as many as it has, whatever it declares."""
         taken = self._content[self._at : self._at + count]
         if len(taken) < count:
-            raise _Refused("it is torn")
+            raise _RefusedError("it is torn")
         self._at += count
         return taken
 
@@ -152,14 +145,14 @@ class _Machine:
     def _long(self) -> None:
         count = self._unpack(_U8)
         if count > _MAX_INT_BYTES:
-            raise _Refused("it has a number of more than 64 bits")
+            raise _RefusedError("it has a number of more than 64 bits")
         self._push(int.from_bytes(self._take(count), "little", signed=True), _ITEM)
 
     def _text(self, layout: struct.Struct) -> Callable[[], None]:
         def read() -> None:
             length = self._unpack(layout)
             if length > len(self._content):
-                raise _Refused("it is torn")
+                raise _RefusedError("it is torn")
             self._hold(4 * length)
             self._push(self._take(length).decode("utf-8", "surrogatepass"), _TEXT)
 
@@ -167,7 +160,7 @@ class _Machine:
 
     def _mark(self) -> None:
         if len(self._marked) >= _MAX_MARKS:
-            raise _Refused("it is nested too deeply")
+            raise _RefusedError("it is nested too deeply")
         self._marked.append(self._stack)
         self._stack = []
 
@@ -204,14 +197,14 @@ class _Machine:
     def _set(self, target: dict[str, Any], items: list[Any]) -> None:
         keys = items[::2]
         if len(items) % 2 or not all(type(key) is str for key in keys):
-            raise _Refused("a dict in it has something else than text for a key")
+            raise _RefusedError("a dict in it has something else than text for a key")
         self._hold(_PAIR * len(keys))
         target.update(zip(keys, items[1::2], strict=True))
 
     def _top(self, kind: type) -> Any:
         top = self._stack[-1]
         if type(top) is not kind:
-            raise _Refused("it puts something into what is no list and no dict")
+            raise _RefusedError("it puts something into what is no list and no dict")
         return top
 
     def _remember(self, place: int) -> None:
@@ -220,8 +213,5 @@ class _Machine:
 
     def _recall(self, place: int) -> None:
         if place not in self._memo:
-            raise _Refused("it refers to something that is not in it")
+            raise _RefusedError("it refers to something that is not in it")
         self._push(self._memo[place], 0)
-
-    def _stop(self) -> None:
-        raise _Ended
