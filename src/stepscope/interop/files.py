@@ -6,7 +6,7 @@ import gzip
 import stat
 import zlib
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from stepscope.errors import FormatError, UsageError
 
@@ -31,7 +31,8 @@ def read_foreign(path: Path) -> bytes:
             file.seek(0)
             if not packed and status.st_size > MAX_BYTES:
                 raise _too_large(path)
-            return _read(path, gzip.GzipFile(fileobj=file) if packed else file)
+            unpacked = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if packed else file
+            return _read(path, unpacked)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise FormatError(f"{path} is torn or no gzip ({error}): copy it again.") from error
     except OSError as error:

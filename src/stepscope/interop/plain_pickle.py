@@ -112,7 +112,7 @@ class _Machine:
             ord("r"): lambda: self._remember(self._unpack(_U32)),  # LONG_BINPUT
             ord("h"): lambda: self._recall(self._unpack(_U8)),  # BINGET
             ord("j"): lambda: self._recall(self._unpack(_U32)),  # LONG_BINGET
-            0x95: lambda: self._take(8) and None,  # FRAME: how long a piece is; we have it all
+            0x95: self._frame,
         }
 
     def _hold(self, more_bytes: int) -> None:
@@ -133,6 +133,10 @@ class _Machine:
             raise _RefusedError("it is torn")
         self._at += count
         return taken
+
+    def _frame(self) -> None:
+        """How long the next piece is: a help for those who read piece by piece."""
+        self._take(_U64.size)
 
     def _unpack(self, layout: struct.Struct) -> Any:
         (value,) = layout.unpack_from(self._content, self._at)

@@ -11,6 +11,7 @@ from stepscope.store.plain import from_plain, to_plain
 
 if TYPE_CHECKING:
     from stepscope.model.details import Details
+    from stepscope.model.memory import Memory
     from stepscope.model.timeline import Timeline
 
 __all__ = ["DETAILS_SCHEMA", "read_details", "write_details"]
@@ -45,6 +46,8 @@ def read_details(run: Path) -> Details | None:
         details: Details = from_plain(Details, plain, "details")
         if details.timeline is not None:
             _check_timeline(details.timeline)
+        if details.memory is not None:
+            _check_memory(details.memory)
     except (FormatError, RecursionError) as error:
         raise FormatError(f"{path} cannot be used: {error} Restore or delete it.") from error
     return details
@@ -57,3 +60,24 @@ def _check_timeline(timeline: Timeline) -> None:
         raise FormatError(f"details.timeline has more than {MAX_POINTS} buckets or points.")
     if any(len(bucket.ms) != len(timeline.phases) for bucket in timeline.buckets):
         raise FormatError("details.timeline has a bucket with other phases than its own.")
+
+
+def _check_memory(memory: Memory) -> None:
+    """What the types of the values cannot say."""
+    from stepscope.model.memory import CATEGORIES, MAX_MEMORY_POINTS
+
+    for device in memory.devices:
+        if max(len(device.points), len(device.steps)) > MAX_MEMORY_POINTS:
+            raise FormatError(
+                f"details.memory has more than {MAX_MEMORY_POINTS:,} points or steps of a device."
+            )
+        if any(len(point.bytes) != len(CATEGORIES) for point in device.points):
+            raise FormatError("details.memory has a point with other categories than ours.")
+        if any(size < 0 for point in device.points for size in point.bytes):
+            raise FormatError("details.memory has a point with less than 0 bytes.")
+        if any(len(step) != 3 for step in device.steps):
+            raise FormatError("details.memory has a step that is not three numbers.")
+        if any(part.category not in CATEGORIES for part in device.peak.parts):
+            raise FormatError("details.memory has a part of a peak of an unknown category.")
+    if memory.headroom is not None and len(memory.headroom.steps or (0, 0, 0)) != 3:
+        raise FormatError("details.memory.headroom.steps is not three numbers.")
