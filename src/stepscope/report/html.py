@@ -27,16 +27,12 @@ from stepscope.report import units
 from stepscope.report.charts import Chart, Line, bucket_label, line_chart, step_chart
 from stepscope.report.excerpts import Excerpts
 from stepscope.report.flames import lay_out
+from stepscope.report.visible import make_visible
 
 __all__ = ["render_page"]
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _LAYERS, _LINES, _STACKS, _OPERATIONS, _RANKS = 300, 8, 8, 100, 64
-# Controls, and what turns or hides text: shown as \u202e and the like.
-_UNSEEN = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # but tabs and new lines
-    r"\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-)
 _SENTENCE = re.compile(r"[A-Z][a-z]* [a-z(]")
 
 
@@ -133,7 +129,7 @@ def _digest(text: str) -> str:
 def _visible(value: Any) -> Any:
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
-    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", value)
+    return make_visible(value)
 
 
 def _first_note(summary: Summary) -> str:

@@ -18,6 +18,7 @@ __all__ = ["DETAILS_SCHEMA", "read_details", "write_details"]
 
 DETAILS_SCHEMA = 1
 _FILE = "details.json"
+_MAX_STEPS = 20_000  # far more than are kept
 
 
 def write_details(run: Path, details: Details) -> None:
@@ -67,9 +68,10 @@ def _check_memory(memory: Memory) -> None:
     from stepscope.model.memory import CATEGORIES, MAX_MEMORY_POINTS
 
     for device in memory.devices:
-        if max(len(device.points), len(device.steps)) > MAX_MEMORY_POINTS:
+        if len(device.points) > MAX_MEMORY_POINTS or len(device.steps) > _MAX_STEPS:
             raise FormatError(
-                f"details.memory has more than {MAX_MEMORY_POINTS:,} points or steps of a device."
+                f"details.memory has a device with more than {MAX_MEMORY_POINTS:,} points, or"
+                f" {_MAX_STEPS:,} steps."
             )
         if any(len(point.bytes) != len(CATEGORIES) for point in device.points):
             raise FormatError("details.memory has a point with other categories than ours.")
