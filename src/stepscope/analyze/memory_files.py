@@ -29,7 +29,7 @@ __all__ = ["fragmentation_of", "memory_of_snapshot", "memory_of_timeline", "user
 
 SNAPSHOT: Final = "cuda snapshot"
 TIMELINE: Final = "torch memory timeline"
-UNNAMED: Final = "device"  # of a timeline: the file does not say which
+UNNAMED: Final = "the exported device"  # of a timeline: the file does not say which
 _PARTS = 200  # stacks of a peak that are told one by one
 _FRAMES = 64  # of a stack that is kept
 _REFUSED = 100

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from stepscope.model.details import Details, FlameNode
 from stepscope.model.finding import Location
+from stepscope.model.memory import Memory
 from stepscope.model.phases import Phase
 from stepscope.model.source import Source
 from stepscope.model.summary import Summary
@@ -27,9 +28,10 @@ from stepscope.report import units
 from stepscope.report.charts import Chart, Line, bucket_label, line_chart, step_chart
 from stepscope.report.excerpts import Excerpts
 from stepscope.report.flames import lay_out
+from stepscope.report.memory_panel import MemoryPanel, category_class, memory_panel
 from stepscope.report.visible import make_visible
 
-__all__ = ["render_page"]
+__all__ = ["render_memory_page", "render_page"]
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _LAYERS, _LINES, _STACKS, _OPERATIONS, _RANKS = 300, 8, 8, 100, 64
@@ -67,7 +69,25 @@ def render_page(summary: Summary, details: Details | None, source: Source) -> st
         excerpts=Excerpts(source, details),
         own_files=_own_files(found),
         lines_shown=_LINES,
+        memory=_memory(found.memory, folder),
     )  # fmt: skip
+
+
+def render_memory_page(memory: Memory, name: str, folder: str, source: Source) -> str:
+    """A page of nothing but memory, of a run or of another tool's file."""
+    style, script = _asset("report.css"), _asset("report.js")
+    return _environment(folder).get_template("memory_page.html.j2").render(
+        style=Markup(style),
+        script=Markup(script),
+        policy=_policy(style, script),
+        name=name,
+        excerpts=Excerpts(source, None),
+        memory=_memory(memory, folder),
+    )  # fmt: skip
+
+
+def _memory(memory: Memory | None, folder: str) -> MemoryPanel | None:
+    return None if memory is None else memory_panel(memory, partial(_file, folder))
 
 
 def _environment(folder: str) -> Environment:
@@ -92,6 +112,7 @@ def _environment(folder: str) -> Environment:
         "short": _short,
         "place": partial(_place, folder),
         "phase_class": _phase_class,
+        "category_class": category_class,
         "lay_out": lay_out,
         "frame_title": partial(_frame_title, folder),
         "file": partial(_file, folder),

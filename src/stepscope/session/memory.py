@@ -18,13 +18,12 @@ from stepscope.store.rundir import find_run, read_meta
 if TYPE_CHECKING:
     from stepscope.model.memory import Memory
 
-__all__ = ["EXPORTS", "MemoryOptions", "show_memory"]
-
-EXPORTS = ("perfetto", "csv", "parquet")
+__all__ = ["MemoryOptions", "show_memory"]
 
 
 class MemoryOptions(NamedTuple):
-    """`wanted`: a file, a run folder, the name of a run, or latest. `output`: of html and export."""
+    """`wanted`: a file, a run folder, the name of a run, or latest. `export`: "perfetto", "csv" or
+    "parquet". `output`: where html and export go."""
 
     wanted: str
     json: bool = False
@@ -131,5 +130,11 @@ def _exported(memory: Memory, form: str) -> bytes:
     from stepscope.interop.perfetto import memory_to_perfetto
     from stepscope.interop.tables import memory_to_csv, memory_to_parquet
 
-    writers = (memory_to_perfetto, memory_to_csv, memory_to_parquet)
-    return dict(zip(EXPORTS, writers, strict=True))[form](memory)
+    writers = {
+        "perfetto": memory_to_perfetto,
+        "csv": memory_to_csv,
+        "parquet": memory_to_parquet,
+    }
+    if form not in writers:
+        raise UsageError(f"There is no export {form!r}: choose one of {', '.join(writers)}.")
+    return writers[form](memory)
