@@ -90,7 +90,9 @@ def _growth(memory: Memory) -> Iterator[str]:
             f" other hold what {where} allocates."
         )
     if len(found) > 1:
-        yield "One more place does." if len(found) == 2 else f"{len(found) - 1:,} more places do."
+        yield (
+            "One more place grows." if len(found) == 2 else f"{len(found) - 1:,} more places grow."
+        )
 
 
 def _runs_out(headroom: Headroom) -> str:
