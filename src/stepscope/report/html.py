@@ -29,7 +29,7 @@ from stepscope.report.charts import Chart, Line, bucket_label, line_chart, step_
 from stepscope.report.excerpts import Excerpts
 from stepscope.report.flames import lay_out
 from stepscope.report.memory_panel import MemoryPanel, category_class, memory_panel
-from stepscope.report.visible import make_visible
+from stepscope.report.visible import make_visible, shorten
 
 __all__ = ["render_memory_page", "render_page"]
 
@@ -109,7 +109,7 @@ def _environment(folder: str) -> Environment:
         "steps": units.steps_text,
         "is_code": _is_code,
         "sentence": _sentence,
-        "short": _short,
+        "short": shorten,
         "place": partial(_place, folder),
         "phase_class": _phase_class,
         "category_class": category_class,
@@ -223,14 +223,6 @@ def _sentence(title: str) -> str:
     return title[:1].upper() + title[1:] + ("" if title.endswith(".") else ".")
 
 
-def _short(text: str, most: int = 90) -> str:
-    """The end of a path and the beginning of a name say the most: the middle goes."""
-    if len(text) <= most:
-        return text
-    half = (most - 1) // 2
-    return f"{text[:half]}…{text[-half:]}"
-
-
 def _file(folder: str, file: str) -> str:
     return file.removeprefix(f"{folder.rstrip('/')}/") if folder else file
 
@@ -250,9 +242,9 @@ def _phase_class(phase: str) -> str:
 
 
 def _frame_title(folder: str, node: FlameNode, width: float) -> str:
-    where = f" · {_short(_file(folder, node.file))}:{node.line}" if node.file else ""
+    where = f" · {shorten(_file(folder, node.file))}:{node.line}" if node.file else ""
     share = units.percent(width)
-    return f"{_short(node.name, 120)}{where} · {units.duration(node.ms)} · {share} of this phase"
+    return f"{shorten(node.name, 120)}{where} · {units.duration(node.ms)} · {share} of this phase"
 
 
 def _pct(part: float) -> str:

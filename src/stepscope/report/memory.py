@@ -23,7 +23,7 @@ from stepscope.report.memory_words import (
     where_measured,
 )
 from stepscope.report.units import bytes_text
-from stepscope.report.visible import make_visible
+from stepscope.report.visible import make_visible, shorten
 
 __all__ = ["render_memory"]
 
@@ -134,9 +134,9 @@ class _View:
         for frame in _callers(one.location, one.stack)[:_FRAMES]:
             yield self._indented(self._text(("from ", "dim"), place_text(frame)), _INDENT + 2)
         for holder in one.held_by[:_HOLDERS]:
-            yield self._indented(self._text(("held by ", "dim"), holder))
+            yield self._indented(self._text(("held by ", "dim"), shorten(holder, 200)))
         if one.made_by:
-            yield self._indented(self._text(("objects of ", "dim"), one.made_by))
+            yield self._indented(self._text(("objects of ", "dim"), shorten(one.made_by)))
 
     def _python_lines(self) -> Table:
         table = _table(("line of the Python heap", "bytes", "blocks", "grown by"))

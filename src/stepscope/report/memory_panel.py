@@ -22,6 +22,7 @@ from stepscope.report import memory_words
 from stepscope.report.charts import Chart, Tick, numbered_chart, stacked_chart, time_ticks
 from stepscope.report.flames import Frame, lay_out
 from stepscope.report.units import bytes_text, percent
+from stepscope.report.visible import shorten
 
 __all__ = ["DevicePanel", "MemoryPanel", "category_class", "memory_panel"]
 
@@ -131,13 +132,12 @@ def _picture(device: DeviceMemory) -> Picture:
         Moment(left, max(0.0, right - left), _said(point))
         for left, right, point in zip(across, ends, points, strict=True)
     )
-    label = (
-        f"Memory of {device.device} over time by category. It is highest with {_said(points[top])}"
-    )
+    name = shorten(device.device)
+    label = f"Memory of {name} over time by category. It is highest with {_said(points[top])}"
     highest = points[top].total
     # The peak of the run may lie in a step that was not looked at closely.
-    name = "peak" if highest == device.peak.bytes else "highest of what is drawn"
-    text = f"{name} {bytes_text(highest)}"
+    kind = "peak" if highest == device.peak.bytes else "highest of what is drawn"
+    text = f"{kind} {bytes_text(highest)}"
     return Picture(chart._replace(x_ticks=ticks), moments, across[top], text, label)
 
 
@@ -237,6 +237,6 @@ def _node(name: str, size: int, children: Sequence[FlameNode]) -> FlameNode:
 
 
 def _piece_title(frame: Frame) -> str:
-    where = f" · {frame.node.file}:{frame.node.line}" if frame.node.file else ""
+    where = f" · {shorten(frame.node.file)}:{frame.node.line}" if frame.node.file else ""
     size = bytes_text(frame.node.ms)
-    return f"{frame.node.name}{where} · {size} · {percent(frame.width)} of the peak"
+    return f"{shorten(frame.node.name)}{where} · {size} · {percent(frame.width)} of the peak"

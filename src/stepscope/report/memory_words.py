@@ -19,6 +19,7 @@ from stepscope.model.memory import (
     PeakPart,
 )
 from stepscope.report.units import bytes_text, duration, percent, steps_text
+from stepscope.report.visible import shorten
 
 __all__ = [
     "CategoryShare",
@@ -40,6 +41,7 @@ _MANY = {
 }  # fmt: skip
 _NAMED = 3  # categories of a peak that the verdict names
 _REFUSED = 5
+_PATH = 160  # characters of a file's name
 
 
 class CategoryShare(NamedTuple):
@@ -113,7 +115,7 @@ def _peak_sentence(device: DeviceMemory) -> str:
     )
     known = len(shares) > 1 or (shares and shares[0].category != "other")
     tail = f": {made_of}" if made_of and known else ""
-    return f"The peak on {device.device} is {bytes_text(device.peak.bytes)}{tail}."
+    return f"The peak on {shorten(device.device)} is {bytes_text(device.peak.bytes)}{tail}."
 
 
 def by_category(peak: Peak) -> list[CategoryShare]:
@@ -150,7 +152,7 @@ def peak_title(device: DeviceMemory) -> str:
     if peak.parts and peak.parts_bytes != peak.bytes:
         step = f" of step {peak.parts_step:,}" if peak.parts_step >= 0 else ""
         told = f"; told apart for the {bytes_text(peak.parts_bytes)}{step}"
-    return f"Peak on {device.device}: {bytes_text(peak.bytes)}{when}{told}"
+    return f"Peak on {shorten(device.device)}: {bytes_text(peak.bytes)}{when}{told}"
 
 
 def place_text(location: Location) -> str:
@@ -158,11 +160,13 @@ def place_text(location: Location) -> str:
     said = ""
     if location.file:
         line = f":{location.line}" if location.line is not None else ""
-        said = f"{location.file}{line}"
+        said = f"{shorten(location.file, _PATH)}{line}"
     if location.function:
-        said = f"{said} in {location.function}" if said else location.function
+        function = shorten(location.function)
+        said = f"{said} in {function}" if said else function
     if location.layer:
-        said = f"{said}, layer {location.layer}" if said else f"layer {location.layer}"
+        layer = f"layer {shorten(location.layer)}"
+        said = f"{said}, {layer}" if said else layer
     return said
 
 
@@ -209,7 +213,7 @@ def _refused_text(size: int, step: int, location: Location) -> str:
 
 def _fragmentation_text(one: Fragmentation) -> str:
     said = (
-        f"{one.allocator} holds {bytes_text(one.reserved_bytes)}, of which"
+        f"{shorten(one.allocator)} holds {bytes_text(one.reserved_bytes)}, of which"
         f" {bytes_text(one.allocated_bytes)} are in use and {bytes_text(one.free_bytes)} are free"
     )
     if one.largest_free_bytes is not None and one.free_bytes:

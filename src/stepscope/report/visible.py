@@ -1,10 +1,10 @@
-"""Text from outside, with what could not be seen in it made visible."""
+"""Text from outside, fit to be shown."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["make_visible"]
+__all__ = ["make_visible", "shorten"]
 
 # Controls, and what turns or hides text: shown as \u202e and the like.
 _UNSEEN = re.compile(
@@ -14,4 +14,13 @@ _UNSEEN = re.compile(
 
 
 def make_visible(text: str) -> str:
+    """What could not be seen in it is shown."""
     return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def shorten(text: str, most: int = 90) -> str:
+    """The end of a path and the beginning of a name say the most: the middle goes."""
+    if len(text) <= most:
+        return text
+    half = (most - 1) // 2
+    return f"{text[:half]}…{text[-half:]}"
