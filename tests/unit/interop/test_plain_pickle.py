@@ -120,7 +120,7 @@ def test_objects_that_run_code_do_not_run_it(protocol: int) -> None:
 
 
 def test_an_extension_that_pickle_has_in_its_cache_is_not_reached() -> None:
-    copyreg.add_extension(__name__, "run_me", 240)  # type: ignore[no-untyped-call]
+    copyreg.add_extension(__name__, "run_me", 240)
     try:
         content = b"\x80\x02\x82\xf0)R."
         pickle.loads(content)
@@ -129,7 +129,7 @@ def test_an_extension_that_pickle_has_in_its_cache_is_not_reached() -> None:
             load_plain_pickle(content, "a file")
         assert RAN == []
     finally:
-        copyreg.remove_extension(__name__, "run_me", 240)  # type: ignore[no-untyped-call]
+        copyreg.remove_extension(__name__, "run_me", 240)
 
 
 @pytest.mark.parametrize(
