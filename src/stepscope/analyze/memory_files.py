@@ -27,9 +27,9 @@ from stepscope.model.memory import (
 
 __all__ = ["fragmentation_of", "memory_of_snapshot", "memory_of_timeline", "users_place"]
 
-SNAPSHOT: Final = "cuda snapshot"
-TIMELINE: Final = "torch memory timeline"
-UNNAMED: Final = "the exported device"  # of a timeline: the file does not say which
+_SNAPSHOT: Final = "cuda snapshot"
+_TIMELINE: Final = "torch memory timeline"
+_UNNAMED: Final = "the exported device"  # of a timeline: the file does not say which
 _PARTS = 200  # stacks of a peak that are told one by one
 _FRAMES = 64  # of a stack that is kept
 _REFUSED = 100
@@ -50,11 +50,12 @@ def memory_of_snapshot(snapshot: AllocatorSnapshot) -> Memory:
         replay = play_events((block for one in segments for block in one.blocks), events)
         name = f"cuda:{number}"
         devices.append(_device(name, replay, events))
-        parts.append(fragmentation_of(segments, name))
+        if segments:
+            parts.append(fragmentation_of(segments, name))
         notes += _notes(name, replay, events)
     every = [event for events in snapshot.events.values() for event in events]
     return Memory(
-        source=SNAPSHOT,
+        source=_SNAPSHOT,
         devices=tuple(devices),
         fragmentation=tuple(parts),
         refused=_refused(every),
@@ -66,7 +67,7 @@ def memory_of_snapshot(snapshot: AllocatorSnapshot) -> Memory:
 def memory_of_timeline(timeline: CategoryTimeline) -> Memory:
     replay = play_changes(timeline.changes)
     device = DeviceMemory(
-        UNNAMED,
+        _UNNAMED,
         _peak(replay),
         replay.points,
         allocations=timeline.allocations,
@@ -77,7 +78,7 @@ def memory_of_timeline(timeline: CategoryTimeline) -> Memory:
         "The file names no device, lines or layers: the peak is told by category alone.",
         "What torch calls autograd detail, and what it could not tell, counts as other.",
     )
-    return Memory(source=TIMELINE, devices=(device,), notes=notes)
+    return Memory(source=_TIMELINE, devices=(device,), notes=notes)
 
 
 def fragmentation_of(segments: Sequence[Segment], allocator: str) -> Fragmentation:

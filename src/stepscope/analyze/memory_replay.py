@@ -23,7 +23,7 @@ from stepscope.model.allocations import (
 )
 from stepscope.model.memory import CATEGORIES, OTHER, MemoryPoint
 
-__all__ = ["Replay", "play_changes", "play_events"]
+__all__ = ["Held", "Replay", "play_changes", "play_events"]
 
 _Live: TypeAlias = dict[int, tuple[int, Stack]]  # by address: bytes, and who allocated them
 _AT = {category: place for place, category in enumerate(CATEGORIES)}

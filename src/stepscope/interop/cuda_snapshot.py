@@ -29,6 +29,7 @@ __all__ = ["is_snapshot", "snapshot_of"]
 _MAX_ENTRIES: Final = 4_000_000
 _MAX_DEVICES: Final = 1024
 _MAX_FRAMES: Final = 256
+_MAX_LINE: Final = 1 << 31
 _IN_USE: Final = {
     "active_allocated": True,
     "active_pending_free": True,  # another stream is not done with it
@@ -72,6 +73,7 @@ class _Reader:
         self._walked = 0
         # By identity: the document keeps its lists alive as long as it is read.
         self._stacks: dict[int, Stack] = {}
+        self._frames: dict[int, Location] = {}
         self._places: dict[tuple[str, str, int], Location] = {}
 
     def segment(self, segment: Any, where: str) -> Segment:
@@ -135,20 +137,37 @@ class _Reader:
         known = self._stacks.get(id(frames))
         if known is None:
             listed = entries(frames, f"{where}.frames")[:_MAX_FRAMES]
-            known = tuple(self._place(frame, f"{where}.frames") for frame in listed)
+            try:
+                known = tuple([self._place(frame) for frame in listed])
+            except (TypeError, KeyError):
+                raise _wrong_frame(listed, f"{where}.frames") from None
             self._stacks[id(frames)] = known
         return known
 
-    def _place(self, frame: Any, where: str) -> Location:
-        file = text_of(field(frame, "filename", where), f"{where}.filename")
-        name = text_of(field(frame, "name", where), f"{where}.name")
-        line = whole_number(field(frame, "line", where), f"{where}.line")
-        key = (file, name, line)
-        if key not in self._places:
-            self._places[key] = Location(file, line, name)
-        return self._places[key]
+    def _place(self, frame: Any) -> Location:
+        """There are millions of frames: what is wrong with one is told by _wrong_frame."""
+        known = self._frames.get(id(frame))
+        if known is None:
+            file, name, line = frame["filename"], frame["name"], frame["line"]
+            known_kinds = type(file) is str and type(name) is str and type(line) is int
+            if not known_kinds or not -1 <= line < _MAX_LINE:
+                raise TypeError
+            known = self._places.setdefault((file, name, line), Location(file, line, name))
+            self._frames[id(frame)] = known
+        return known
 
     def _count(self) -> None:
         self._walked += 1
         if self._walked > _MAX_ENTRIES:
             raise FormatError(f"it has more than {_MAX_ENTRIES:,} blocks and events.")
+
+
+def _wrong_frame(frames: list[Any], where: str) -> FormatError:
+    try:
+        for frame in frames:
+            text_of(field(frame, "filename", where), f"{where}.filename")
+            text_of(field(frame, "name", where), f"{where}.name")
+            whole_number(field(frame, "line", where), f"{where}.line")
+    except FormatError as error:
+        return error
+    return FormatError(f"{where} has something that is no frame.")

@@ -110,8 +110,8 @@ class _Machine:
             0x94: lambda: self._remember(len(self._memo)),  # MEMOIZE
             ord("q"): lambda: self._remember(self._unpack(_U8)),  # BINPUT
             ord("r"): lambda: self._remember(self._unpack(_U32)),  # LONG_BINPUT
-            ord("h"): lambda: self._recall(self._unpack(_U8)),  # BINGET
-            ord("j"): lambda: self._recall(self._unpack(_U32)),  # LONG_BINGET
+            ord("h"): self._recall(_U8),  # BINGET
+            ord("j"): self._recall(_U32),  # LONG_BINGET
             0x95: self._frame,
         }
 
@@ -121,10 +121,13 @@ class _Machine:
             raise _RefusedError(f"what it builds takes more than {_MAX_HELD_BYTES >> 20} MiB")
 
     def _push(self, value: Any, takes_bytes: int) -> None:
-        if len(self._stack) >= _MAX_STACK:
+        stack = self._stack
+        if len(stack) >= _MAX_STACK:
             raise _RefusedError("it is nested too deeply")
-        self._hold(takes_bytes + _ITEM)
-        self._stack.append(value)
+        self._held_bytes += takes_bytes + _ITEM
+        if self._held_bytes > _MAX_HELD_BYTES:
+            self._hold(0)
+        stack.append(value)
 
     def _take(self, count: int) -> bytes:
         """The next bytes of the file: as many as it has, whatever it declares."""
@@ -215,7 +218,12 @@ class _Machine:
         self._hold(_PAIR)
         self._memo[place] = self._stack[-1]
 
-    def _recall(self, place: int) -> None:
-        if place not in self._memo:
-            raise _RefusedError("it refers to something that is not in it")
-        self._push(self._memo[place], 0)
+    def _recall(self, layout: struct.Struct) -> Callable[[], None]:
+        def read() -> None:
+            (place,) = layout.unpack_from(self._content, self._at)
+            self._at += layout.size
+            if place not in self._memo:
+                raise _RefusedError("it refers to something that is not in it")
+            self._push(self._memo[place], 0)
+
+        return read

@@ -202,6 +202,11 @@ def facts(memory: Memory) -> list[Fact]:
     if memory.stack_share is not None:
         share = percent(memory.stack_share)
         found.append(Fact("stacks", f"{share} of the allocations have a stack"))
+    counted = [
+        f"{name.replace('_', ' ')} {count:,}" for name, count in memory.counts.items() if count
+    ]
+    if counted:
+        found.append(Fact("counted", ", ".join(counted)))
     return found
 
 

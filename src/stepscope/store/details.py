@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import FormatError
 from stepscope.store.files import read_json, write_json
@@ -19,6 +19,8 @@ __all__ = ["DETAILS_SCHEMA", "read_details", "write_details"]
 DETAILS_SCHEMA = 1
 _FILE = "details.json"
 _MAX_STEPS = 20_000  # far more than are kept
+_LARGEST = 1e18  # bytes, ms or steps: what goes beyond cannot be reckoned with
+_SIZES = ("bytes", "parts_bytes", "live_bytes", "reserved_bytes", "at_ms")  # never below 0
 
 
 def write_details(run: Path, details: Details) -> None:
@@ -49,6 +51,7 @@ def read_details(run: Path) -> Details | None:
             _check_timeline(details.timeline)
         if details.memory is not None:
             _check_memory(details.memory)
+            _check_numbers(plain["memory"])
     except (FormatError, RecursionError) as error:
         raise FormatError(f"{path} cannot be used: {error} Restore or delete it.") from error
     return details
@@ -64,7 +67,7 @@ def _check_timeline(timeline: Timeline) -> None:
 
 
 def _check_memory(memory: Memory) -> None:
-    """What the types of the values cannot say."""
+    """What the types of the values cannot say, but for single numbers."""
     from stepscope.model.memory import CATEGORIES, MAX_MEMORY_POINTS
 
     for device in memory.devices:
@@ -75,11 +78,25 @@ def _check_memory(memory: Memory) -> None:
             )
         if any(len(point.bytes) != len(CATEGORIES) for point in device.points):
             raise FormatError("details.memory has a point with other categories than ours.")
-        if any(size < 0 for point in device.points for size in point.bytes):
-            raise FormatError("details.memory has a point with less than 0 bytes.")
         if any(len(step) != 3 for step in device.steps):
             raise FormatError("details.memory has a step that is not three numbers.")
         if any(part.category not in CATEGORIES for part in device.peak.parts):
             raise FormatError("details.memory has a part of a peak of an unknown category.")
     if memory.headroom is not None and len(memory.headroom.steps or (0, 0, 0)) != 3:
         raise FormatError("details.memory.headroom.steps is not three numbers.")
+
+
+def _check_numbers(memory: Any) -> None:
+    """Pictures and words divide and round them: none may be too large, and no size below 0."""
+    waiting: list[tuple[str, Any]] = [("memory", memory)]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.items()
+        elif isinstance(value, list):
+            waiting += ((name, one) for one in value)
+        elif isinstance(value, int | float):
+            if not -_LARGEST < value < _LARGEST:
+                raise FormatError(f"details.memory has a number in {name} that is too large.")
+            if value < 0 and name in _SIZES:
+                raise FormatError(f"details.memory has {name} below 0.")

@@ -55,6 +55,7 @@ def test_everything_that_is_known_is_said() -> None:
         "Of 3.1 GB that the process held, 2.2 GB are tensors that were seen",
         "300 MB are not explained.",
         "50 % of the allocations have a stack",
+        "wrong frees 2",
         "Stacks were taken on every second step.",
         "train.py:5 in <module>",
     ):

@@ -78,9 +78,12 @@ def test_what_is_missing_takes_its_default_and_what_is_not_known_is_passed_over(
         (memory(steps=[[1, 2, 3]] * 20_001), "20,000 steps"),
         (memory(steps=[[1, 2]]), "not three numbers"),
         (memory(points=[POINT | {"bytes": [1] * 6}]), "other categories than ours"),
-        (memory(points=[POINT | {"bytes": [-1] * 7}]), "less than 0 bytes"),
+        (memory(points=[POINT | {"bytes": [-1] * 7}]), "memory has bytes below 0"),
         (memory(points=[POINT | {"bytes": [1.5] * 7}]), "should be a whole number"),
         (memory(peak=PEAK | {"parts": [PART | {"category": "love"}]}), "unknown category"),
+        (memory(points=[POINT | {"at_ms": 1e300}]), "a number in at_ms that is too large"),
+        (memory(peak={"bytes": 10**400}), "a number in bytes that is too large"),
+        (memory(peak=PEAK | {"parts": [PART | {"bytes": -5}]}), "memory has bytes below 0"),
         ({"memory": {"source": "run", "headroom": HEADROOM}}, "steps is not three numbers"),
     ],
 )
