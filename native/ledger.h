@@ -62,6 +62,9 @@ int ledger_alloc(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, u
 
 /* The size that was freed, or -1 for an address that is not live (counted, nothing else changed). */
 int64_t ledger_free(Ledger *ledger, uint64_t address);
+/* Gives a live block another kind, and moves its bytes there; false: no such block. The peak of the new
+ * kind counts it from now on only. */
+bool ledger_set_kind(Ledger *ledger, uint64_t address, uint8_t kind);
 const LedgerEntry *ledger_find(const Ledger *ledger, uint64_t address);
 
 #endif

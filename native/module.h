@@ -14,5 +14,6 @@ void operations_after_fork(void);
 
 /* Adds StackSampler where the frames of this Python are known; 0, or -1 with an error set. */
 int add_stack_sampler(PyObject *module);
+int add_tensor_heap(PyObject *module); /* the same, for TensorHeap */
 
 #endif

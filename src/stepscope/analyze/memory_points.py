@@ -13,12 +13,12 @@ class PointFold:
     """`update` with every point in order; `get` gives them all where there are few, else of each
     stretch the highest and the last. The highest of all is always among them.
 
-    `count`: how many points will come, at most.
+    `count`: how many points will come, at most; `room`: how many are wanted, at most.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, room: int = MAX_MEMORY_POINTS) -> None:
         # Two of each stretch, and the first of all.
-        self._stretches = (MAX_MEMORY_POINTS - 1) // 2 if count > MAX_MEMORY_POINTS else 0
+        self._stretches = (room - 1) // 2 if count > room else 0
         self._count = max(1, count)
         self._kept: list[MemoryPoint] = []
         self._highest: MemoryPoint | None = None

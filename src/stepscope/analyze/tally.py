@@ -150,7 +150,7 @@ class Tally:
             elif code == SAVE:
                 self.saves += 1
                 self.saved_bytes += row[3]
-            elif code == GC:
+            elif code == GC and phase == _GC:
                 self.gc.collections[row[3]] = self.gc.collections.get(row[3], 0) + 1
                 self.gc.longest_ns = max(self.gc.longest_ns, row[1] - row[0])
         if step.number_of_steps:

@@ -240,8 +240,8 @@ def _limit_text(headroom: Headroom) -> str:
 def _gc_text(use: GcUse) -> str:
     share = "" if use.share is None else f"{percent(use.share)} of the loop's time; "
     each = "; ".join(
-        f"generation {one.generation} ran {one.count:,} times, {duration(one.total_ms)} in all,"
-        f" {duration(one.longest_ms)} at most, {one.collected:,} objects freed"
+        f"generation {one.generation} ran {one.collections:,} times,"
+        f" {duration(one.total_ms)} in all, {duration(one.longest_ms)} at most, {one.collected:,} objects freed"
         for one in use.generations
     )
     return f"{share}{each or 'no collections'}."
@@ -251,6 +251,8 @@ def _coverage_text(coverage: Coverage) -> str:
     said = [f"{bytes_text(coverage.tensor_bytes)} are tensors that were seen"]
     optional: Sequence[tuple[int | None, str]] = (
         (coverage.before_bytes, "were there before the first step"),
+        (coverage.mapped_bytes, "are files, libraries and shared memory that came since"),
+        (coverage.free_bytes, "are free memory that libc's allocator keeps"),
         (coverage.python_bytes, "are Python objects"),
         (coverage.shared_bytes, "are shared with other processes"),
         (coverage.pinned_bytes, "are pinned"),

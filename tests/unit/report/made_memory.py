@@ -49,7 +49,9 @@ def made_memory(file: str = FILE, layer: str = "encoder.0") -> Memory:
             Fragmentation("glibc", 900 * MB, 600 * MB, 300 * MB, None),
             Fragmentation("cuda:0", 4000 * MB, 2000 * MB, 2000 * MB, 400 * MB, 1500 * MB, "Do it."),
         ),
-        coverage=Coverage(3100 * MB, 2200 * MB, 600 * MB, 40 * MB, 8 * MB, 16 * MB),
+        coverage=Coverage(
+            3100 * MB, 2200 * MB, 600 * MB, 50 * MB, 50 * MB, 40 * MB, 8 * MB, 16 * MB
+        ),
         headroom=Headroom(8000 * MB, "cgroup", 3100 * MB, 1.5 * MB, (2900.0, 3267.0, 3800.0)),
         refused=(RefusedAllocation(512 * MB, 203, place, stack),),
         gc=GcUse(

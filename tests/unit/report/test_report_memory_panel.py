@@ -48,7 +48,7 @@ def test_the_section_says_what_the_text_says() -> None:
         "Lines and layers that the peak belongs to",
         "highest of what is drawn 1.4 GB",
         "held by list `losses` of train.py:17",
-        "300 MB are not explained",
+        "200 MB are not explained",
         "The Python heap by line",
         "Stacks were taken on every second step.",
     ):
