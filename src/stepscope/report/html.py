@@ -28,7 +28,8 @@ from stepscope.report import units
 from stepscope.report.charts import Chart, Line, bucket_label, line_chart, step_chart
 from stepscope.report.excerpts import Excerpts
 from stepscope.report.flames import lay_out
-from stepscope.report.memory_panel import MemoryPanel, category_class, memory_panel
+from stepscope.report.memory_icicle import category_class
+from stepscope.report.memory_panel import memory_panel
 from stepscope.report.visible import make_visible, shorten
 
 __all__ = ["render_memory_page", "render_page"]
@@ -69,7 +70,7 @@ def render_page(summary: Summary, details: Details | None, source: Source) -> st
         excerpts=Excerpts(source, details),
         own_files=_own_files(found),
         lines_shown=_LINES,
-        memory=_memory(found.memory, folder),
+        memory=None if found.memory is None else memory_panel(found.memory),
     )  # fmt: skip
 
 
@@ -82,12 +83,8 @@ def render_memory_page(memory: Memory, name: str, folder: str, source: Source) -
         policy=_policy(style, script),
         name=name,
         excerpts=Excerpts(source, None),
-        memory=_memory(memory, folder),
+        memory=memory_panel(memory),
     )  # fmt: skip
-
-
-def _memory(memory: Memory | None, folder: str) -> MemoryPanel | None:
-    return None if memory is None else memory_panel(memory, partial(_file, folder))
 
 
 def _environment(folder: str) -> Environment:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from stepscope.model.details import FlameNode
 from stepscope.model.memory import (
     CATEGORIES,
     DeviceMemory,
@@ -15,18 +14,18 @@ from stepscope.model.memory import (
     LineBytes,
     Memory,
     MemoryPoint,
-    Peak,
     PeakPart,
 )
 from stepscope.report import memory_words
 from stepscope.report.charts import Chart, Tick, numbered_chart, stacked_chart, time_ticks
-from stepscope.report.flames import Frame, lay_out
-from stepscope.report.units import bytes_text, percent
+from stepscope.report.memory_icicle import Icicle, peak_icicle
+from stepscope.report.units import bytes_text, steps_text
 from stepscope.report.visible import shorten
 
-__all__ = ["DevicePanel", "MemoryPanel", "category_class", "memory_panel"]
+__all__ = ["DevicePanel", "MemoryPanel", "memory_panel"]
 
 _DRAWN = 500  # points: about as many as there are pixels for
+_DETAILED = 0.2  # of the points of the step that has most: steps with fewer are not drawn
 _TICKS = 8
 _LAST_TICK = 0.94  # one further right would be cut off
 _LINES = 50
@@ -43,27 +42,15 @@ class Moment(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """`peak_at`: where along the width the highest point is, `peak_text`: what stands there."""
+    """`title`: which steps are drawn. `peak_at`: where along the width the highest point is;
+    `peak_text`: what stands there."""
 
+    title: str
     chart: Chart
     moments: tuple[Moment, ...]
     peak_at: float
     peak_text: str
     label: str  # the same in words
-
-
-class Piece(NamedTuple):
-    """A frame of the icicle: its place, its colour, and what it says."""
-
-    frame: Frame
-    category_class: str
-    title: str
-
-
-class Icicle(NamedTuple):
-    pieces: tuple[Piece, ...]
-    levels: int
-    left_out: int
 
 
 class DevicePanel(NamedTuple):
@@ -88,13 +75,12 @@ class MemoryPanel(NamedTuple):
     notes: Sequence[str]
 
 
-def memory_panel(memory: Memory, file_name: Callable[[str], str]) -> MemoryPanel:
-    """`file_name`: how the name of a file is shown."""
+def memory_panel(memory: Memory) -> MemoryPanel:
     growing = memory.growing[:_SUSPECTS]
     return MemoryPanel(
         memory_words.verdict(memory),
         memory_words.where_measured(memory),
-        [_device(device, file_name) for device in memory.devices],
+        [_device(device) for device in memory.devices],
         [(one, memory_words.growth_figures(one)) for one in growing],
         len(memory.growing) - len(growing),
         memory.python_lines[:_PYTHON_LINES],
@@ -103,12 +89,7 @@ def memory_panel(memory: Memory, file_name: Callable[[str], str]) -> MemoryPanel
     )
 
 
-def category_class(category: str) -> str:
-    known = category if category in CATEGORIES else CATEGORIES[-1]
-    return f"m-{known.replace(' ', '-')}"
-
-
-def _device(device: DeviceMemory, file_name: Callable[[str], str]) -> DevicePanel:
+def _device(device: DeviceMemory) -> DevicePanel:
     lines = memory_words.by_line(device.peak)
     return DevicePanel(
         device.device,
@@ -118,12 +99,12 @@ def _device(device: DeviceMemory, file_name: Callable[[str], str]) -> DevicePane
         memory_words.by_category(device.peak),
         lines[:_LINES],
         max(0, len(lines) - _LINES),
-        _icicle(device.peak, file_name) if device.peak.parts else None,
+        peak_icicle(device.peak) if device.peak.parts else None,
     )
 
 
 def _picture(device: DeviceMemory) -> Picture:
-    points = _highest(device.points)
+    points = _highest(_detailed(device.points))
     across, ticks = _places(points)
     chart = stacked_chart(across, [point.bytes for point in points], CATEGORIES)
     top = max(range(len(points)), key=lambda at: points[at].total)
@@ -138,7 +119,24 @@ def _picture(device: DeviceMemory) -> Picture:
     # The peak of the run may lie in a step that was not looked at closely.
     kind = "peak" if highest == device.peak.bytes else "highest of what is drawn"
     text = f"{kind} {bytes_text(highest)}"
-    return Picture(chart._replace(x_ticks=ticks), moments, across[top], text, label)
+    drawn = chart._replace(x_ticks=ticks)
+    return Picture(_steps_drawn(points), drawn, moments, across[top], text, label)
+
+
+def _steps_drawn(points: Sequence[MemoryPoint]) -> str:
+    steps = sorted({point.step for point in points})
+    if steps[-1] < 0:
+        return "over time"
+    if len(steps) == 1:
+        return f"within step {steps[0]:,}"
+    return f"within {steps_text(len(steps))} between {steps[0]:,} and {steps[-1]:,}"
+
+
+def _detailed(points: Sequence[MemoryPoint]) -> Sequence[MemoryPoint]:
+    """Without steps of which only a few points were kept: nothing is known of the time between."""
+    counts = Counter(point.step for point in points)
+    least = _DETAILED * max(counts.values())
+    return [point for point in points if counts[point.step] >= least]
 
 
 def _highest(points: Sequence[MemoryPoint]) -> Sequence[MemoryPoint]:
@@ -151,9 +149,9 @@ def _highest(points: Sequence[MemoryPoint]) -> Sequence[MemoryPoint]:
 
 
 def _places(points: Sequence[MemoryPoint]) -> tuple[list[float], tuple[Tick, ...]]:
-    """By the clock; where steps are known, only some of them were looked at: these stand side by
-    side, without the time between them."""
-    if all(point.step < 0 for point in points):
+    """By the clock. Of many steps only some were looked at: these stand side by side, without the
+    time between them."""
+    if len({point.step for point in points}) == 1:
         end_ms = max(points[-1].at_ms - points[0].at_ms, 1e-6)
         return [(point.at_ms - points[0].at_ms) / end_ms for point in points], time_ticks(end_ms)
     at_ms, places, begins = 0.0, [0.0], [(points[0].step, 0.0)]
@@ -188,55 +186,3 @@ def _steps(device: DeviceMemory) -> Chart | None:
         "left at its end": [float(end) for _, _, end in steps],
     }
     return numbered_chart([step for step, _, _ in steps], lines)
-
-
-def _icicle(peak: Peak, file_name: Callable[[str], str]) -> Icicle:
-    """Category, then layer where it is known, then line."""
-    children = tuple(
-        _category(one.category, [p for p in peak.parts if p.category == one.category], file_name)
-        for one in memory_words.by_category(peak)
-    )
-    root = FlameNode("peak", "", 0, sum(child.ms for child in children), children)
-    flame = lay_out(root)
-    names: list[str] = []
-    pieces = []
-    for frame in flame.frames:
-        above = names[frame.parent] if frame.level > 1 else frame.node.name
-        names.append(above)
-        colour = category_class(above) if frame.level else "whole"
-        pieces.append(Piece(frame, colour, _piece_title(frame)))
-    return Icicle(tuple(pieces), flame.levels, flame.left_out)
-
-
-def _category(name: str, parts: Sequence[PeakPart], file_name: Callable[[str], str]) -> FlameNode:
-    layers: dict[str, list[PeakPart]] = defaultdict(list)
-    for part in parts:
-        layers[part.location.layer or ""].append(part)
-    nodes: list[FlameNode] = list(_lines(layers.pop("", []), file_name))
-    for layer, inside in layers.items():
-        nodes.append(_node(layer, sum(part.bytes for part in inside), _lines(inside, file_name)))
-    return _node(name, sum(part.bytes for part in parts), nodes)
-
-
-def _lines(parts: Sequence[PeakPart], file_name: Callable[[str], str]) -> list[FlameNode]:
-    """Parts without a line are the rest of the width."""
-    sizes: dict[tuple[str, int, str], int] = defaultdict(int)
-    for part in parts:
-        place = part.location
-        if place.file:
-            sizes[place.file, place.line or 0, place.function or ""] += part.bytes
-    return [
-        FlameNode(f"{function or file_name(file)}:{line}", file, line, size)
-        for (file, line, function), size in sizes.items()
-    ]
-
-
-def _node(name: str, size: int, children: Sequence[FlameNode]) -> FlameNode:
-    """The icicle has the geometry of a flame, with bytes in place of time."""
-    return FlameNode(name, "", 0, size, tuple(sorted(children, key=lambda child: -child.ms)))
-
-
-def _piece_title(frame: Frame) -> str:
-    where = f" · {shorten(frame.node.file)}:{frame.node.line}" if frame.node.file else ""
-    size = bytes_text(frame.node.ms)
-    return f"{shorten(frame.node.name)}{where} · {size} · {percent(frame.width)} of the peak"

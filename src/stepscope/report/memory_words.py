@@ -241,7 +241,8 @@ def _gc_text(use: GcUse) -> str:
     share = "" if use.share is None else f"{percent(use.share)} of the loop's time; "
     each = "; ".join(
         f"generation {one.generation} ran {one.collections:,} times,"
-        f" {duration(one.total_ms)} in all, {duration(one.longest_ms)} at most, {one.collected:,} objects freed"
+        f" {duration(one.total_ms)} in all, {duration(one.longest_ms)} at most,"
+        f" {one.collected:,} objects freed"
         for one in use.generations
     )
     return f"{share}{each or 'no collections'}."

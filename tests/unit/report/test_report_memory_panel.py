@@ -10,7 +10,8 @@ from stepscope.model.finding import Location
 from stepscope.model.memory import DeviceMemory, Memory, MemoryPoint, Peak, PeakPart
 from stepscope.model.source import NO_SOURCE, SourceText
 from stepscope.report.html import render_memory_page, render_page
-from stepscope.report.memory_panel import category_class, memory_panel
+from stepscope.report.memory_icicle import category_class
+from stepscope.report.memory_panel import memory_panel
 from tests.unit.report.made_details import made_details
 from tests.unit.report.made_memory import MB, made_memory
 from tests.unit.report.made_summary import input_bound
@@ -84,7 +85,7 @@ def test_areas_lie_upon_each_other_and_the_peak_is_marked() -> None:
         MemoryPoint(500.0, -1, (100, 0, 0, 300, 0, 0, 0)),
         MemoryPoint(1000.0, -1, (100, 0, 0, 0, 0, 0, 0)),
     )
-    (device,) = memory_panel(with_points(*points), str).devices
+    (device,) = memory_panel(with_points(*points)).devices
     assert device.picture is not None
     parameter, activation = device.picture.chart.areas
     # Up to 400 of 432: y = 1 - 400 / 432; the parameters below it reach to 1 - 100 / 432.
@@ -99,15 +100,26 @@ def test_areas_lie_upon_each_other_and_the_peak_is_marked() -> None:
 
 def test_steps_that_were_looked_at_stand_side_by_side() -> None:
     points = [point(1000.0 * step + at, at + 1, step) for step in (1, 100) for at in range(11)]
-    (device,) = memory_panel(with_points(*points), str).devices
+    (device,) = memory_panel(with_points(*points)).devices
     assert device.picture is not None
     ticks = device.picture.chart.x_ticks
     assert [(tick.at, tick.label) for tick in ticks] == [(0.0, "step 1"), (0.5, "step 100")]
 
 
+def test_steps_of_which_little_is_known_are_not_drawn() -> None:
+    points = [point(1000.0 * 7 + at, at + 1, 7) for at in range(30)]
+    points += [point(9000.0 + at, 900, 9) for at in range(3)]
+    (device,) = memory_panel(with_points(*points)).devices
+    assert device.picture is not None
+    assert len(device.picture.moments) == 30
+    assert device.picture.title == "within step 7"
+    assert device.picture.peak_text == "highest of what is drawn 30 B"
+    assert device.picture.chart.x_ticks[0].label == "0.00 s"  # by the clock, from its beginning
+
+
 def test_many_points_are_drawn_as_few_with_the_highest_among_them() -> None:
     points = [point(float(at), 5 if at != 1234 else 99) for at in range(2000)]
-    (device,) = memory_panel(with_points(*points), str).devices
+    (device,) = memory_panel(with_points(*points)).devices
     assert device.picture is not None
     assert len(device.picture.moments) == 500
     assert device.picture.peak_text == "peak 99 B"
@@ -120,7 +132,7 @@ def test_the_icicle_goes_from_category_over_layer_to_line() -> None:
         PeakPart("activation", 15 * MB, 1, Location("a.py", 2, "g")),
     )
     peak = Peak(100 * MB, parts=parts, parts_bytes=100 * MB)
-    (device,) = memory_panel(Memory("run", devices=(DeviceMemory("cpu", peak),)), str).devices
+    (device,) = memory_panel(Memory("run", devices=(DeviceMemory("cpu", peak),))).devices
     assert device.icicle is not None
     placed = {
         piece.frame.node.name: (
@@ -136,11 +148,11 @@ def test_the_icicle_goes_from_category_over_layer_to_line() -> None:
         "activation": (1, 0.0, 0.75, "m-activation"),
         "parameter": (1, 0.75, 0.25, "m-parameter"),
         "head": (2, 0.0, 0.6, "m-activation"),
-        "g:2": (2, 0.6, 0.15, "m-activation"),
-        "f:1": (3, 0.0, 0.6, "m-activation"),
+        "a.py:2 in g": (2, 0.6, 0.15, "m-activation"),
+        "a.py:1 in f": (3, 0.0, 0.6, "m-activation"),
     }
     titles = [piece.title for piece in device.icicle.pieces]
-    assert "f:1 · a.py:1 · 60 MB · 60 % of the peak" in titles
+    assert "a.py:1 in f · a.py:1 · 60 MB · 60 % of the peak" in titles
 
 
 def test_an_unknown_category_has_the_colour_of_the_others() -> None:
@@ -151,7 +163,7 @@ def test_an_unknown_category_has_the_colour_of_the_others() -> None:
 def test_steps_are_drawn_by_their_numbers() -> None:
     steps = tuple((number, 10 * number, 5 * number) for number in range(10, 61))
     memory = Memory("run", devices=(DeviceMemory("cpu", Peak(600), steps=steps),))
-    (device,) = memory_panel(memory, str).devices
+    (device,) = memory_panel(memory).devices
     assert device.steps is not None
     assert [tick.label for tick in device.steps.x_ticks] == [
         "step 10",
