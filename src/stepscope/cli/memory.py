@@ -39,7 +39,7 @@ def add_to(commands: Any) -> None:
 
 
 def _memory(options: argparse.Namespace) -> int:
-    from stepscope.session.memory import MemoryOptions, show_memory
+    from stepscope.session.memory_report import MemoryOptions, show_memory
 
     show_memory(
         MemoryOptions(options.wanted, options.json, options.html, options.export, options.output)
