@@ -117,23 +117,6 @@ static void record(uint32_t name, uint64_t address, int64_t bytes, uint32_t plac
 
 static bool is_on(void) { return atomic_load_explicit(&heap.books, memory_order_relaxed); }
 
-static void book(void *address, size_t size, uint8_t label) {
-    Site sites[STACK_DEPTH];
-    bool wants_stack = atomic_load_explicit(&heap.stacks, memory_order_relaxed);
-    int depth = wants_stack ? peek_own(sites, STACK_DEPTH) : 0;
-    uint64_t hash = depth ? hash_of(sites, depth) : 0;
-    uint32_t step = atomic_load_explicit(&current_step, memory_order_relaxed);
-    heap_lock();
-    uint32_t place = depth ? place_of(sites, depth, hash) : 0;
-    heap.with_stack += place != 0;
-    ledger_alloc(&heap.ledger, (uint64_t)address, (int64_t)size, label, place, step, coarse_now_ns());
-    if (heap.ledger.all.live_bytes > heap.step_peak_bytes)
-        heap.step_peak_bytes = heap.ledger.all.live_bytes;
-    heap_unlock();
-    if (atomic_load_explicit(&heap.records, memory_order_relaxed))
-        record(heap.names.alloc, (uint64_t)address, (int64_t)size, place, label);
-}
-
 /* Before it is given back: another thread may be given the same address at once. */
 static void unbook(void *address) {
     heap_lock();
@@ -143,6 +126,25 @@ static void unbook(void *address) {
     heap_unlock();
     if (was.address && atomic_load_explicit(&heap.records, memory_order_relaxed))
         record(heap.names.free, (uint64_t)address, entry_size(&was), was.stack, entry_kind(&was));
+}
+
+static void book(void *address, size_t size, uint8_t label) {
+    Site sites[STACK_DEPTH];
+    bool wants_stack = atomic_load_explicit(&heap.stacks, memory_order_relaxed);
+    int depth = wants_stack ? peek_own(sites, STACK_DEPTH) : 0;
+    uint64_t hash = depth ? hash_of(sites, depth) : 0;
+    uint32_t step = atomic_load_explicit(&current_step, memory_order_relaxed);
+    bool records = atomic_load_explicit(&heap.records, memory_order_relaxed);
+    /* A block that somebody gave back where we do not look: tell of it as it is found out. */
+    if (records) unbook(address);
+    heap_lock();
+    uint32_t place = depth ? place_of(sites, depth, hash) : 0;
+    heap.with_stack += place != 0;
+    ledger_alloc(&heap.ledger, (uint64_t)address, (int64_t)size, label, place, step, coarse_now_ns());
+    if (heap.ledger.all.live_bytes > heap.step_peak_bytes)
+        heap.step_peak_bytes = heap.ledger.all.live_bytes;
+    heap_unlock();
+    if (records) record(heap.names.alloc, (uint64_t)address, (int64_t)size, place, label);
 }
 
 static void refuse(size_t size) {

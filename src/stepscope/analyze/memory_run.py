@@ -48,6 +48,7 @@ class MemoryFold:
         events = self._events
         if not events.has_any:
             return None
+        events.finish_looks()
         growing = self._growing()
         return Memory(
             source="run",

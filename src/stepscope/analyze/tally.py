@@ -28,7 +28,7 @@ from stepscope.model.phases import Phase
 
 __all__ = ["Progress", "Step", "Tally"]
 
-_INPUT = PHASES.index(Phase.INPUT_WAIT)
+_INPUT, _GC = PHASES.index(Phase.INPUT_WAIT), PHASES.index(Phase.GC)
 _BETWEEN = PHASES.index(Phase.PYTHON_BETWEEN)
 _UNEXPLAINED = PHASES.index(Phase.UNEXPLAINED)
 _UNSETTLED = 1024
