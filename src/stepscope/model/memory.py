@@ -146,6 +146,7 @@ class Fragmentation(NamedTuple):
     free_bytes: int
     largest_free_bytes: int | None
     inactive_split_bytes: int | None = None  # free parts of blocks that are partly in use
+    fix: str = ""  # what to do about it, a sentence; "": nothing needs to be done
 
     @property
     def share(self) -> float | None:
