@@ -4,12 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from stepscope.model.finding import Finding, Recommendation
+from stepscope.model.kinds import Signal
 from stepscope.model.memory import Fragmentation, Memory
 
-__all__ = ["advise_fragmentation", "fix_for"]
+__all__ = ["advise_fragmentation", "fix_for", "fragmentation"]
 
-_NOTABLE = 0.1  # of what is reserved: free, and not in one piece
 _GLIBC = "glibc"
+
+
+def fragmentation(finding: Finding) -> Recommendation:
+    """The same fix, for a finding."""
+    measured = {name: int(value) for name, value in finding.measures.items()}
+    found = Fragmentation(
+        _GLIBC if measured["on_host"] else "cuda",
+        measured["reserved_bytes"],
+        measured["allocated_bytes"],
+        measured["free_bytes"],
+        measured.get("largest_free_bytes"),
+        measured.get("inactive_split_bytes"),
+        reused_bytes=measured["reused_bytes"],
+    )
+    return Recommendation(
+        title="Have freed memory lie in fewer places",
+        action=fix_for(found) or "Allocate large blocks once, before the loop",
+    )
 
 
 def advise_fragmentation(memory: Memory) -> Memory:
@@ -20,8 +39,7 @@ def advise_fragmentation(memory: Memory) -> Memory:
 
 def fix_for(found: Fragmentation) -> str:
     """ "": it is as it should be, or cannot be told."""
-    scattered = (found.share or 0.0) * found.free_bytes
-    if not found.reserved_bytes or scattered < _NOTABLE * found.reserved_bytes:
+    if found.scattered_bytes <= Signal.SCATTERED_SHARE * found.reserved_bytes:
         return ""
     if found.allocator == _GLIBC:
         return (

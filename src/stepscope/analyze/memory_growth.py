@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from stepscope.analyze.growth import Growth, judge_growth
 from stepscope.analyze.memory_look import UNKNOWN, WORKSPACE
-from stepscope.model.memory import CATEGORIES, INPUT, OPTIMIZER_STATE, OTHER
+from stepscope.model.memory import CATEGORIES, INPUT, OPTIMIZER_STATE, OTHER, PARAMETER
 from stepscope.stats.quantiles import median
 
 __all__ = ["FLOOR_BYTES", "Examined", "Grown", "Line", "evenly", "examined_of", "judge_line"]
@@ -24,6 +24,7 @@ FREED: Final = 0.5  # of what a line held, that a collection frees: then it was 
 LIKE_INPUT: Final = 0.25  # how far two growths may differ that have one cause
 LEAST_GROWTH: Final = 1.05
 _INPUT_LABEL: Final = CATEGORIES.index(INPUT) + 1
+_MEANT_TO_STAY: Final = {CATEGORIES.index(one) + 1 for one in (PARAMETER, OPTIMIZER_STATE)}
 
 
 class Examined(NamedTuple):
@@ -36,7 +37,10 @@ class Examined(NamedTuple):
 
 
 class Line:
-    """What one stack held: `update` when that changes, for each label by itself."""
+    """What one stack held: `update` when that changes, for each label by itself.
+
+    Parameters and what an optimizer keeps are not counted: they are there to stay.
+    """
 
     def __init__(self) -> None:
         self._by_label: dict[int, tuple[int, int]] = {}
@@ -46,6 +50,8 @@ class Line:
         self.blocks: list[int] = []
 
     def update(self, step: int, label: int, held: tuple[int, int]) -> None:
+        if label in _MEANT_TO_STAY:
+            return
         self._by_label[label] = held
         self.was_input = self.was_input or label == _INPUT_LABEL
         size = sum(one for one, _ in self._by_label.values())
@@ -141,8 +147,6 @@ def _verdict(
     growth: Growth,
     examined: Examined | None,
 ) -> tuple[str, str]:
-    if line.category == OPTIMIZER_STATE:
-        return "optimizer state", "It belongs to an optimizer, which makes it when it is needed."
     if not growth.leaks:
         return "cache" if _plateaus(line, windows) else "slowing", growth.why
     if _follows_input(line, windows, transients):

@@ -235,7 +235,11 @@ class MemoryFold:
             return ()
         reserved = sum(events.reserved)
         free, top = events.free
-        return (Fragmentation("glibc", reserved, reserved - free, free, top),)
+        reused = max((one.most_bytes - one.end_bytes for one in events.steps), default=0)
+        found = Fragmentation(
+            "glibc", reserved, reserved - free, free, top, reused_bytes=min(reused, free)
+        )
+        return (found,)
 
     def _refused(self) -> list[RefusedAllocation]:
         frames = self._events.frames

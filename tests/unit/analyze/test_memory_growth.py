@@ -16,7 +16,7 @@ from stepscope.analyze.memory_growth import (
     examined_of,
     judge_line,
 )
-from stepscope.model.memory import CATEGORIES, INPUT, OPTIMIZER_STATE
+from stepscope.model.memory import CATEGORIES, INPUT, OPTIMIZER_STATE, PARAMETER
 
 KIB = 1024
 STEPS = tuple(range(1, 61))
@@ -53,7 +53,8 @@ def test_windows_that_become_rarer_do_not_change_the_rate() -> None:
     windows = [step for step in STEPS if step < 12 or step % 7 == 0]
     found = judged(held(lambda step: 4 * KIB * step), windows=windows)
     assert found is not None
-    assert (found.verdict, found.bytes_per_step) == ("leak", pytest.approx(4 * KIB))
+    assert found.verdict == "leak"
+    assert found.bytes_per_step == pytest.approx(4 * KIB)
 
 
 def test_what_does_not_grow_is_nothing() -> None:
@@ -70,9 +71,19 @@ def test_a_cache_that_gives_its_oldest_for_each_new_one_does_not_leak() -> None:
     assert verdict(held(lambda step: 50 * KIB * min(step, 10))) is None
 
 
-def test_state_of_an_optimizer_is_called_that() -> None:
-    label = CATEGORIES.index(OPTIMIZER_STATE) + 1
-    assert verdict(held(lambda step: 40 * KIB * step, label=label)) == "optimizer state"
+@pytest.mark.parametrize("category", [OPTIMIZER_STATE, PARAMETER])
+def test_what_belongs_to_a_model_or_an_optimizer_is_no_leak(category: str) -> None:
+    label = CATEGORIES.index(category) + 1
+    assert verdict(held(lambda step: 40 * KIB * step, label=label)) is None
+
+
+def test_a_leak_is_found_beside_optimizer_state_of_the_same_line() -> None:
+    line = held(lambda step: 40 * KIB * step)
+    for step in STEPS:
+        line.update(step, CATEGORIES.index(OPTIMIZER_STATE) + 1, (10_000 * KIB, 4))
+    found = judged(line)
+    assert found is not None
+    assert (found.verdict, line.category) == ("leak", "other")
 
 
 def test_as_many_blocks_that_grow_with_the_batch_follow_its_shape() -> None:
@@ -114,7 +125,8 @@ def test_stacks_that_are_one_line_are_taken_together() -> None:
         (even if step % 2 == 0 else odd).update(step, 0, (8 * KIB * ((step + 1) // 2), step))
     found = judged(Line.together([even, odd]))
     assert found is not None
-    assert (found.verdict, found.bytes_per_step) == ("leak", pytest.approx(8 * KIB, rel=0.05))
+    assert found.verdict == "leak"
+    assert found.bytes_per_step == pytest.approx(8 * KIB, rel=0.05)
 
 
 def test_what_the_collector_told_is_read_with_care() -> None:
