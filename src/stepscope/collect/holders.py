@@ -177,11 +177,18 @@ def _words(holder: Any, thing: Any) -> str:
     if isinstance(holder, (list, tuple)):
         place = next((at for at, value in enumerate(holder) if value is thing), -1)
         return f"item {place} of a {type(holder).__name__} of {len(holder)}"
+    name = _attribute(holder, thing)
+    if name:
+        return f"attribute {name!r} of a {_class_name(holder)}"
+    return f"a {_class_name(holder)}"
+
+
+def _attribute(holder: Any, thing: Any) -> str:
+    """Under which name it holds it. Since Python 3.11 an object may have no dict of its own."""
     try:
-        size = f" of {len(holder)}"
+        return next((name for name, value in vars(holder).items() if value is thing), "")
     except TypeError:
-        size = ""
-    return f"a {_class_name(holder)}{size}"
+        return ""
 
 
 def _owner_of(namespace: dict[Any, Any]) -> Any:

@@ -55,7 +55,7 @@ def fold_run(run: Path) -> tuple[Summary, Details]:
     from stepscope.store.trace import open_trace
 
     trace = open_trace(run)
-    fold = RunFold()
+    fold = RunFold(run)
     for process in trace.processes:
         fold.update(process, trace.batches(process))
     status_folder = trace.meta.get("status_folder")
