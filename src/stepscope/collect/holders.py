@@ -104,15 +104,15 @@ class Holders:
         oldest = {stack: self._oldest(stack) for stack in stacks}
         tensors = list(_tensors())
         by_address = {storage_address(tensor): tensor for tensor in tensors}
-        stale = None
+        ours = [tensors, by_address, oldest]
         for stack, addresses in oldest.items():
             tensor = next((by_address[one] for one in addresses if one in by_address), None)
-            chain: list[str] = []
-            if tensor is None:  # no Python object has it: most likely the graph of one that does
-                stale = stale or self._stale(tensors, step)
-                tensor, chain = stale, ["the autograd graph of a tensor"]
-            if tensor is not None:
-                chain += chain_of(tensor, [tensors, by_address, oldest])
+            chain = chain_of(tensor, ours) if tensor is not None else []
+            if not chain:  # nothing in Python: most likely the graph of a tensor that is kept
+                stale = self._stale(tensors, step)
+                found = chain_of(stale, ours) if stale is not None else []
+                chain = ["the autograd graph of a tensor", *found] if found else []
+            if chain:
                 self._mark(self._holder, stack, {"held_by": chain, "step": step})
 
     def _oldest(self, stack: int) -> list[int]:
