@@ -24,7 +24,8 @@ __all__ = ["Holders", "chain_of"]
 
 LEVELS: Final = 5  # of who refers to whom
 MOST_GARBAGE: Final = 200_000  # objects that are looked through
-STALE_STEPS: Final = 2  # a tensor with a graph that is older should not have one any more
+MOST_GRAPHS: Final = 200  # that are compared
+MOST_NODES: Final = 2000  # of one, that are counted
 _PLAIN = (list, dict, tuple, set, frozenset)
 _DULL = ("builtins", "torch")  # classes of these modules say nothing about whose cycle it is
 
@@ -109,8 +110,8 @@ class Holders:
             tensor = next((by_address[one] for one in addresses if one in by_address), None)
             chain = chain_of(tensor, ours) if tensor is not None else []
             if not chain:  # nothing in Python: most likely the graph of a tensor that is kept
-                stale = self._stale(tensors, step)
-                found = chain_of(stale, ours) if stale is not None else []
+                root = _with_most_graph(tensors)
+                found = chain_of(root, ours) if root is not None else []
                 chain = ["the autograd graph of a tensor", *found] if found else []
             if chain:
                 self._mark(self._holder, stack, {"held_by": chain, "step": step})
@@ -119,14 +120,22 @@ class Holders:
         blocks = sorted(self._heap.blocks(stack), key=lambda block: block[2])
         return [address for address, _, _ in blocks]
 
-    def _stale(self, tensors: Iterable[Any], step: int) -> Any:
-        """A tensor that still has the graph of a step long ago."""
-        for tensor in tensors:
-            if tensor.grad_fn is not None:
-                block = self._heap.find(storage_address(tensor))
-                if block is not None and block[3] < step - STALE_STEPS:
-                    return tensor
-        return None
+
+def _with_most_graph(tensors: Iterable[Any]) -> Any:
+    """The tensor behind which most of a graph lies; None: none has one."""
+    with_graph = [tensor for tensor in tensors if tensor.grad_fn is not None][:MOST_GRAPHS]
+    return max(with_graph, key=_graph_size, default=None)
+
+
+def _graph_size(tensor: Any) -> int:
+    seen: set[Any] = set()
+    todo = [tensor.grad_fn]
+    while todo and len(seen) < MOST_NODES:
+        node = todo.pop()
+        if node not in seen:
+            seen.add(node)
+            todo += [one for one, _ in node.next_functions if one is not None]
+    return len(seen)
 
 
 def chain_of(thing: Any, ours: Sequence[Any]) -> list[str]:
