@@ -32,10 +32,13 @@ void heap_lock(void) {
 
 void heap_unlock(void) { atomic_flag_clear_explicit(&is_locked, memory_order_release); }
 
+static atomic_bool will_hold; /* references to new code: see ask_to_hold() */
+
 /* A child has the parent's blocks, but not its threads: it books nothing. */
 static void in_child(void) {
     atomic_store(&heap.books, false);
     atomic_store(&heap.records, false);
+    atomic_store(&will_hold, false);
     heap_unlock();
 }
 
@@ -56,6 +59,23 @@ static uint64_t hash_of(const Site *sites, int depth) {
         hash ^= hash >> 29;
     }
     return hash;
+}
+
+/* New code may be freed before the next step's end, when stacks are told: the interpreter is asked to
+ * take references to it as soon as it comes by. */
+
+static int hold_new(void *unused) {
+    (void)unused;
+    static uint32_t held;
+    atomic_store(&will_hold, false);
+    uint32_t count = atomic_load(&heap.nodes.count);
+    for (; held < count; held++) nodes_hold(&heap.nodes, &heap.nodes.nodes[held]);
+    return 0;
+}
+
+static void ask_to_hold(void) {
+    if (!atomic_exchange(&will_hold, true) && Py_AddPendingCall(hold_new, NULL))
+        atomic_store(&will_hold, false); /* there are too many such calls: the next one asks again */
 }
 
 /* Frame by frame. Needs the lock. `*kept`: the code of all of them is. */
@@ -85,6 +105,7 @@ static uint32_t place_of(const Site *sites, int depth, uint64_t hash) {
     bool kept;
     uint32_t place = look_up(sites, depth, &kept);
     if (place && kept) *slot = (Known){hash, place};
+    if (place && !kept) ask_to_hold();
     return place;
 }
 
@@ -280,7 +301,7 @@ bool heap_make(HeapNames names) {
     if (!minds_forks && pthread_atfork(heap_lock, heap_unlock, in_child)) return false;
     minds_forks = true;
     heap.names = names;
-    if (!heap.nodes.nodes && !nodes_make(&heap.nodes)) return false;
+    if (!heap.nodes.nodes && !nodes_make(&heap.nodes, true)) return false;
     if (!heap.ledger.slots && !ledger_init(&heap.ledger)) return false;
     return true;
 }

@@ -214,7 +214,8 @@ def _largest_category(memory: Memory) -> tuple[str, float] | None:
 def _fragmentation(memory: Memory, one: Fragmentation) -> Iterator[Finding]:
     scattered = one.scattered_bytes
     share = min(1.0, scattered / _held_bytes(memory))
-    is_much = scattered > Signal.SCATTERED_SHARE * one.reserved_bytes
+    least = max(Signal.SCATTERED_BYTES, Signal.SCATTERED_SHARE * one.reserved_bytes)
+    is_much = scattered > least
     if not is_much or share < KINDS["fragmentation"].moderate_share:
         return
     on_host = one.inactive_split_bytes is None
