@@ -12,6 +12,7 @@
 #include "log.h"
 
 enum {
+    PEAK_SLACK = 64, /* a new peak is copied when it is 1/64 above the last */
     STACK_DEPTH = 64, /* the outer frames of a deeper stack are left out */
     KNOWN_BITS = 12,
     MEASURED_BYTES = 1024,
@@ -136,6 +137,16 @@ static void record(uint32_t name, uint64_t address, int64_t bytes, uint32_t plac
 
 /* ---- booking ---- */
 
+/* What each line held when most was live, wherever in the program that was. Needs the lock. */
+static void note_peak(uint32_t step) {
+    int64_t live = heap.ledger.all.live_bytes;
+    if (live < heap.peak_total + heap.peak_total / PEAK_SLACK + 1) return;
+    heap.peak_total = live;
+    heap.peak_step = step;
+    heap.peak_places = atomic_load_explicit(&heap.nodes.count, memory_order_relaxed) + 1;
+    memcpy(heap.peak_bytes, heap.place_bytes, heap.peak_places * sizeof *heap.peak_bytes);
+}
+
 static bool is_on(void) { return atomic_load_explicit(&heap.books, memory_order_relaxed); }
 
 /* Before it is given back: another thread may be given the same address at once. */
@@ -143,7 +154,10 @@ static void unbook(void *address) {
     heap_lock();
     const LedgerEntry *entry = ledger_find(&heap.ledger, (uint64_t)address);
     LedgerEntry was = entry ? *entry : (LedgerEntry){0};
-    if (entry) ledger_free(&heap.ledger, (uint64_t)address);
+    if (entry) {
+        ledger_free(&heap.ledger, (uint64_t)address);
+        heap.place_bytes[was.stack] -= entry_size(&was);
+    }
     heap_unlock();
     if (was.address && atomic_load_explicit(&heap.records, memory_order_relaxed))
         record(heap.names.free, (uint64_t)address, entry_size(&was), was.stack, entry_kind(&was));
@@ -161,7 +175,12 @@ static void book(void *address, size_t size, uint8_t label) {
     heap_lock();
     uint32_t place = depth ? place_of(sites, depth, hash) : 0;
     heap.with_stack += place != 0;
-    ledger_alloc(&heap.ledger, (uint64_t)address, (int64_t)size, label, place, step, coarse_now_ns());
+    const LedgerEntry *stale = ledger_find(&heap.ledger, (uint64_t)address);
+    if (stale) heap.place_bytes[stale->stack] -= entry_size(stale);
+    if (ledger_alloc(&heap.ledger, (uint64_t)address, (int64_t)size, label, place, step,
+                     coarse_now_ns()) > 0)
+        heap.place_bytes[place] += (int64_t)size;
+    note_peak(step);
     if (heap.ledger.all.live_bytes > heap.step_peak_bytes)
         heap.step_peak_bytes = heap.ledger.all.live_bytes;
     heap_unlock();
@@ -301,6 +320,10 @@ bool heap_make(HeapNames names) {
     if (!minds_forks && pthread_atfork(heap_lock, heap_unlock, in_child)) return false;
     minds_forks = true;
     heap.names = names;
+    size_t bytes = (MAX_NODES + 1) * sizeof *heap.place_bytes;
+    if (!heap.place_bytes) heap.place_bytes = calloc(1, bytes);
+    if (!heap.peak_bytes) heap.peak_bytes = calloc(1, bytes);
+    if (!heap.place_bytes || !heap.peak_bytes) return false;
     if (!heap.nodes.nodes && !nodes_make(&heap.nodes, true)) return false;
     if (!heap.ledger.slots && !ledger_init(&heap.ledger)) return false;
     return true;

@@ -19,7 +19,14 @@ from tests.contract.conftest import native_core
 from tests.contract.frames_reader import decode
 
 torch = pytest.importorskip("torch")
-NAMES = ("memory.alloc", "memory.free", "memory.refused", "memory.label", "memory.held")
+NAMES = (
+    "memory.alloc",
+    "memory.free",
+    "memory.refused",
+    "memory.label",
+    "memory.held",
+    "memory.peak",
+)
 KIB = 1024
 LABEL = CATEGORIES.index(PARAMETER) + 1
 

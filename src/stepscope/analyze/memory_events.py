@@ -32,8 +32,8 @@ _WANTED: Final = frozenset(
         *_ROWS, names.MEMORY_REFUSED, names.MEMORY_HELD, names.MEMORY_WINDOW,
         names.MEMORY_LOOK_BEGIN, names.MEMORY_LOOK_END, names.MEMORY_STEP_PEAK, names.MEMORY_TOTAL,
         names.MEMORY_SEEN, names.MEMORY_LIMIT, names.MEMORY_GARBAGE, names.MEMORY_HOLDER,
-        names.MEMORY_RSS, names.MEMORY_BEFORE, names.MEMORY_PINNED, names.HEAP_RESERVED,
-        names.HEAP_FREE, names.PYTHON_LINE, names.STACK_FRAME, names.LAYER,
+        names.MEMORY_PEAK, names.MEMORY_RSS, names.MEMORY_BEFORE, names.MEMORY_PINNED,
+        names.HEAP_RESERVED, names.HEAP_FREE, names.PYTHON_LINE, names.STACK_FRAME, names.LAYER,
     )
 )  # fmt: skip
 _COLUMNS = (
@@ -124,6 +124,8 @@ class MemoryEvents:
         self.limits: list[LimitPoint] = []
         self.points: list[WindowPoint] = []
         self.refused: list[Refused] = []
+        self.peak_parts: dict[int, int] = {}  # stack → bytes, of the highest peak of all
+        self.peak_total = self.peak_step = 0
         self.garbage: dict[int, dict[str, Any]] = {}
         self.holders: dict[int, dict[str, Any]] = {}
         self.totals: dict[str, int] = {}
@@ -186,6 +188,11 @@ class MemoryEvents:
     def _window(self, row: _Row) -> None:
         if not self.windows or self.windows[-1] < row.step:
             self.windows.append(row.step)
+
+    def _peak_part(self, row: _Row) -> None:
+        if row.arg != self.peak_total:
+            self.peak_total, self.peak_step, self.peak_parts = row.arg, row.step, {}
+        self.peak_parts[row.stack] = int(row.value)
 
     def _limit(self, row: _Row) -> None:
         self.limits.append(LimitPoint(row.step, row.text, int(row.value), row.arg))
@@ -270,6 +277,7 @@ _HANDLERS = {
     names.MEMORY_STEP_PEAK: MemoryEvents._step_peak,
     names.MEMORY_HELD: MemoryEvents._hold,
     names.MEMORY_WINDOW: MemoryEvents._window,
+    names.MEMORY_PEAK: MemoryEvents._peak_part,
     names.MEMORY_LIMIT: MemoryEvents._limit,
     names.MEMORY_RSS: MemoryEvents._rss,
     names.MEMORY_BEFORE: MemoryEvents._before,

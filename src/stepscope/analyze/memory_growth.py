@@ -45,11 +45,14 @@ class Line:
     def __init__(self) -> None:
         self._by_label: dict[int, tuple[int, int]] = {}
         self.was_input = False
+        self.purpose = OTHER  # what blocks of it were last labelled as
         self.steps: list[int] = []
         self.bytes: list[int] = []
         self.blocks: list[int] = []
 
     def update(self, step: int, label: int, held: tuple[int, int]) -> None:
+        if UNKNOWN < label < WORKSPACE and held[1]:
+            self.purpose = CATEGORIES[label - 1]
         if label in _MEANT_TO_STAY:
             return
         self._by_label[label] = held

@@ -83,6 +83,7 @@ class TensorMemory(HookingCollector):
                     names.MEMORY_REFUSED,
                     names.MEMORY_LABEL,
                     names.MEMORY_HELD,
+                    names.MEMORY_PEAK,
                 ),
             )
         )
@@ -131,6 +132,7 @@ class TensorMemory(HookingCollector):
             self._guarded(cuda.stop)
         if self._heap is not None:
             self._guarded(self._tell_stacks)  # of what was refused since the last step
+            self._heap.tell_peak()
             self._guarded(self._tell_cost)
             self._heap.stop()
             self._heap = None
@@ -184,6 +186,7 @@ class TensorMemory(HookingCollector):
         self._tell_stacks()
         rows = heap.held(True)
         self._recorder.mark(self._window, 1)
+        heap.tell_peak()
         nearest, pages, malloc = self._limits.nearest(), self._limits.pages(), heap.malloc_info()
         if nearest is not None:
             kind = self._recorder.intern(nearest.kind)

@@ -128,6 +128,8 @@ MEMORY_LABEL: Final = "memory.label"  # arg: address; flags: what it has turned 
 MEMORY_REFUSED: Final = "memory.refused"  # value: bytes that could not be had
 MEMORY_HELD: Final = "memory.held"  # arg: blocks; value: bytes that this stack holds for this
 # purpose, where that has changed since it was told last
+MEMORY_PEAK: Final = "memory.peak"  # arg: bytes of the highest peak so far, in all; value: bytes
+# that this stack held then; step: when that was
 MEMORY_WINDOW: Final = "memory.window"  # mark: all that is held was told; arg: how many steps one
 # step with stacks stands for
 MEMORY_LOOK_BEGIN: Final = "memory.look_begin"  # mark: from here every block is told; arg: bytes
