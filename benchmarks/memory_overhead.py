@@ -56,9 +56,9 @@ class Length(NamedTuple):
 
 
 LENGTHS = {
-    "tiny": Length(12_000, 1_500),
-    "transformer": Length(90, 30),
-    "cnn": Length(200, 70),
+    "tiny": Length(10_000, 1_000),
+    "transformer": Length(80, 25),
+    "cnn": Length(180, 50),
 }
 
 # How a user would start each: the command for a program and its arguments, in a scratch folder.
@@ -74,9 +74,10 @@ def _memray(program: list[str], folder: Path) -> list[str]:
     return [sys.executable, "-m", "memray", "run", "--force", "-o", out, *program]
 
 
+# The bare run stands beside ours: in the first two rounds one is right before or after the other.
 COMMANDS: dict[str, Command] = {
-    BARE: lambda program, _: [sys.executable, *program],
     PLAIN: _stepscope,
+    BARE: lambda program, _: [sys.executable, *program],
     OURS: lambda program, folder: _stepscope(program, folder, "--memory"),
     "torch.profiler": lambda program, _: [sys.executable, *program, "--torch-profiler"],
     "memray": _memray,
@@ -239,14 +240,17 @@ def overview(model: str, figures: Mapping[str, Any]) -> str:
 def measured(
     models: Sequence[str], tools: Sequence[str], rounds: int, scale: float
 ) -> tuple[dict[str, list[dict[str, Run]]], dict[str, str]]:
-    """The runs of each model by round, and the tools that do not run here, with the reason."""
+    """The runs of each model by round, and the tools that do not run here, with the reason.
+
+    `tools`: the bare run among them.
+    """
     taken: dict[str, list[dict[str, Run]]] = {model: [] for model in models}
     unavailable: dict[str, str] = {}
     measure(BARE, models[0], 1)  # brings the files into memory
     for number in range(rounds):
         progress(f"round {number + 1} of {rounds}")
         for model in models:
-            left = [tool for tool in (BARE, *tools) if tool not in unavailable]
+            left = [tool for tool in tools if tool not in unavailable]
             results = one_round(number, left, model, scale)
             reasons = {t: str(r) for t, r in results.items() if isinstance(r, UnavailableError)}
             if BARE in reasons:
@@ -261,19 +265,20 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps-scale", type=float, default=1.0, help="2: twice as many steps")
     parser.add_argument("--models", nargs="+", default=list(LENGTHS), choices=LENGTHS)
-    tools = [tool for tool in COMMANDS if tool != BARE]
-    parser.add_argument("--only", nargs="+", default=tools, choices=tools, metavar="TOOL")
+    names = [name for name in COMMANDS if name != BARE]
+    parser.add_argument("--only", nargs="+", default=names, choices=names, metavar="TOOL")
     arguments = parser.parse_args()
+    tools = [name for name in COMMANDS if name == BARE or name in arguments.only]
 
     compile_package()
     try:
         taken, unavailable = measured(
-            arguments.models, arguments.only, arguments.rounds, arguments.steps_scale
+            arguments.models, tools, arguments.rounds, arguments.steps_scale
         )
     except UnavailableError as reason:
         progress(f"the bare program does not run: {reason}")
         return 1
-    ran = [tool for tool in (BARE, *arguments.only) if tool not in unavailable]
+    ran = [tool for tool in tools if tool not in unavailable]
     models = {model: figures_of(rounds, ran) for model, rounds in taken.items()}
     for model, figures in models.items():
         print(overview(model, figures))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 import memory_overhead
+from harness import turn
 from memory_overhead import (
     LENGTHS,
     Run,
@@ -136,6 +137,15 @@ def test_other_tools_run_fewer_steps() -> None:
     assert length.of("torch.profiler", 0.0) == 1
 
 
+def test_ours_and_bare_are_neighbours_in_the_first_two_rounds_each_first_once() -> None:
+    names = list(memory_overhead.COMMANDS)
+    places = [
+        (order.index("bare"), order.index("stepscope --memory"))
+        for order in (turn(names, 0), turn(names, 1))
+    ]
+    assert [ours - bare for bare, ours in places] == [1, -1]
+
+
 def test_the_order_changes_from_round_to_round_and_a_tool_that_fails_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -153,7 +163,7 @@ def test_the_order_changes_from_round_to_round_and_a_tool_that_fails_is_left_out
     # WHEN
     results = one_round(0, ["bare", "memray", "tracemalloc"], "tiny", 1.0)
     one_round(1, ["bare", "memray", "tracemalloc"], "tiny", 1.0)
-    taken, unavailable = measured(["tiny"], ["memray"], 2, 1.0)
+    taken, unavailable = measured(["tiny"], ["bare", "memray"], 2, 1.0)
 
     # THEN
     assert str(results["memray"]) == "not installed"
