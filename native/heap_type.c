@@ -10,6 +10,8 @@ int add_tensor_heap(PyObject *module) {
 
 #include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #include "clock.h"
 #include "log.h"
@@ -116,92 +118,93 @@ typedef struct {
     int64_t bytes, blocks;
 } Held;
 
-/* Live bytes for each place and label, in `HEAP_LABELS` rows; NULL: out of memory. */
-static Held *held_now(uint32_t places) {
-    Held *held = calloc((size_t)(places + 1) * HEAP_LABELS, sizeof *held);
-    if (!held) return NULL;
+enum { HELD_ROWS = (MAX_NODES + 1) * HEAP_LABELS };
+
+/* For each place and label, now and when it was told last. Mapped once, and touched as far as there are
+ * stacks: blocks of ours among the program's would keep its heap from shrinking. */
+static Held *held_now, *held_told;
+
+static Held *new_table(void) {
+    void *pages = mmap(NULL, HELD_ROWS * sizeof(Held), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+/* How many rows are in use; 0 with an error set. Needs the GIL. */
+static uint32_t count_held(void) {
+    if (!held_now) held_now = new_table();
+    if (!held_told) held_told = new_table();
+    if (!held_now || !held_told) {
+        PyErr_NoMemory();
+        return 0;
+    }
     heap_lock();
+    uint32_t places = atomic_load(&heap.nodes.count);
+    memset(held_now, 0, (size_t)(places + 1) * HEAP_LABELS * sizeof *held_now);
     for (uint32_t i = 0; i < heap.ledger.used; i++) {
         const LedgerEntry *entry = &heap.ledger.entries[i];
         if (!entry->address) continue;
-        uint32_t place = entry->stack <= places ? entry->stack : 0;
-        Held *one = &held[(size_t)place * HEAP_LABELS + entry_kind(entry) % HEAP_LABELS];
+        Held *one = &held_now[entry->stack * HEAP_LABELS + entry_kind(entry) % HEAP_LABELS];
         one->bytes += entry_size(entry);
         one->blocks++;
     }
     heap_unlock();
-    return held;
+    return (places + 1) * HEAP_LABELS;
 }
 
 static long long number_of(uint32_t place) { return place ? heap.nodes.base + place : 0; }
 
-static void tell_held(ThreadLog *log, int64_t now, uint32_t place, uint8_t label, const Held *held) {
+static void tell_row(ThreadLog *log, int64_t now, uint32_t row) {
     Event event = {
         .time_ns = now,
-        .cpu_start_ns = number_of(place),
-        .arg = held->blocks,
-        .value = (double)held->bytes,
+        .cpu_start_ns = number_of(row / HEAP_LABELS),
+        .arg = held_now[row].blocks,
+        .value = (double)held_now[row].bytes,
         .name = heap.names.held,
         .step = atomic_load_explicit(&current_step, memory_order_relaxed),
         .track = log->track,
         .type = EVENT_ALLOCATION,
-        .flags = label,
+        .flags = (uint8_t)(row % HEAP_LABELS),
     };
     log_push(log, &event);
 }
 
-/* What was told last: of places that were known then. */
-static Held *last_held;
-static uint32_t last_places;
-
-static bool has_changed(const Held *held, uint32_t place, uint8_t label) {
-    const Held none = {0};
-    const Held *now = &held[(size_t)place * HEAP_LABELS + label], *before = &none;
-    if (last_held && place <= last_places) before = &last_held[(size_t)place * HEAP_LABELS + label];
-    return now->bytes != before->bytes || now->blocks != before->blocks;
+static int append_row(PyObject *list, uint32_t row) {
+    PyObject *made = Py_BuildValue("(LiLL)", number_of(row / HEAP_LABELS), (int)(row % HEAP_LABELS),
+                                   (long long)held_now[row].bytes, (long long)held_now[row].blocks);
+    int failed = made ? PyList_Append(list, made) : -1;
+    Py_XDECREF(made);
+    return failed;
 }
 
-static void tell_changes(const Held *held, uint32_t places) {
-    ThreadLog *log = log_current();
-    int64_t now = now_ns();
-    for (uint32_t place = 0; log && place <= places; place++)
-        for (uint8_t label = 0; label < HEAP_LABELS; label++)
-            if (has_changed(held, place, label))
-                tell_held(log, now, place, label, &held[(size_t)place * HEAP_LABELS + label]);
-}
-
-static PyObject *listed(const Held *held, uint32_t places) {
-    PyObject *found = PyList_New(0);
-    for (size_t at = 0; found && at < (size_t)(places + 1) * HEAP_LABELS; at++) {
-        if (!held[at].blocks) continue;
-        PyObject *row = Py_BuildValue("(LiLL)", number_of((uint32_t)(at / HEAP_LABELS)),
-                                      (int)(at % HEAP_LABELS), (long long)held[at].bytes,
-                                      (long long)held[at].blocks);
-        if (!row || PyList_Append(found, row) < 0) Py_CLEAR(found);
-        Py_XDECREF(row);
-    }
+PyDoc_STRVAR(held_doc, "held()\n--\n\n[(stack, label, bytes, blocks)] of what is live now.");
+static PyObject *held_method(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    uint32_t rows = count_held();
+    PyObject *found = rows ? PyList_New(0) : NULL;
+    for (uint32_t row = 0; found && row < rows; row++)
+        if (held_now[row].blocks && append_row(found, row) < 0) Py_CLEAR(found);
     return found;
 }
 
-PyDoc_STRVAR(held_doc, "held(record=False, /)\n--\n\n"
-                       "[(stack, label, bytes, blocks)] of what is live now. With `record`, an event for each\n"
-                       "that is not what it was when it was recorded last.");
-static PyObject *held_method(PyObject *self, PyObject *args) {
-    (void)self;
-    int records = 0;
-    if (!PyArg_ParseTuple(args, "|p:held", &records)) return NULL;
-    uint32_t places = atomic_load(&heap.nodes.count);
-    Held *held = held_now(places);
-    if (!held) return PyErr_NoMemory();
-    if (records) tell_changes(held, places);
-    PyObject *found = listed(held, places);
-    if (records) {
-        free(last_held);
-        last_held = held;
-        last_places = places;
-    } else {
-        free(held);
+PyDoc_STRVAR(tell_held_doc, "tell_held()\n--\n\n"
+                            "The same of what has changed since the last call, what is gone included, and an\n"
+                            "event for each.");
+static PyObject *tell_held_method(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    uint32_t rows = count_held();
+    PyObject *found = rows ? PyList_New(0) : NULL;
+    ThreadLog *log = log_current();
+    int64_t now = now_ns();
+    for (uint32_t row = 0; found && row < rows; row++) {
+        const Held *one = &held_now[row], *told = &held_told[row];
+        if (one->bytes == told->bytes && one->blocks == told->blocks) continue;
+        if (log) tell_row(log, now, row);
+        if (append_row(found, row) < 0) Py_CLEAR(found);
     }
+    Held *told = held_told;
+    held_told = held_now;
+    held_now = told;
     return found;
 }
 
@@ -345,7 +348,8 @@ static PyMethodDef heap_methods[] = {
     {"layer", layer_method, METH_O, layer_doc},
     {"label", label_method, METH_VARARGS, label_doc},
     {"end_step", end_step_method, METH_NOARGS, end_step_doc},
-    {"held", held_method, METH_VARARGS, held_doc},
+    {"held", held_method, METH_NOARGS, held_doc},
+    {"tell_held", tell_held_method, METH_NOARGS, tell_held_doc},
     {"tell_peak", peak_method, METH_NOARGS, peak_doc},
     {"cost_ns", cost_method, METH_O, cost_doc},
     {"blocks", blocks_method, METH_O, blocks_doc},

@@ -124,16 +124,16 @@ def test_a_label_moves_the_bytes(heap: Any) -> None:
 
 def test_what_changed_is_recorded_and_nothing_else(heap: Any) -> None:
     core = native_core()
-    heap.held(True)
+    heap.tell_held()
     core.drain()
     kept = make_one(512)
-    heap.held(True)
+    heap.tell_held()
     rows = recorded(core)
     assert [(row.name, row.value, row.arg) for row in rows] == [("memory.held", 2.0 * KIB, 1)]
     del kept
-    heap.held(True)
+    heap.tell_held()
     assert [(row.value, row.arg) for row in recorded(core)] == [(0.0, 0)]
-    heap.held(True)
+    heap.tell_held()
     assert recorded(core) == []
 
 

@@ -18,7 +18,7 @@ AGAIN: Final = 4  # times as many steps later a line is looked at again
 
 
 class Suspects:
-    """`look` with each window's rows of the heap, in the order of steps."""
+    """`look` with what has changed in each window, in the order of steps."""
 
     WINDOWS: ClassVar = 6  # in a row that have to grow
 
@@ -31,17 +31,14 @@ class Suspects:
         optimizer state, …) are no suspects."""
         if step <= WARM_UP_STEPS:
             return []
-        growing = {
-            stack: self._continued(stack, held_bytes)
-            for stack, label, held_bytes, _ in rows
-            if stack and not label
-        }
-        self._growing = growing
+        for stack, label, held_bytes, _ in rows:
+            if stack and not label:
+                self._growing[stack] = self._continued(stack, held_bytes)
         if step < self._next_step:
             return []
         found = [
             (last - first, stack)
-            for stack, (windows, first, last) in growing.items()
+            for stack, (windows, first, last) in self._growing.items()
             if windows >= self.WINDOWS and last - first >= LEAST_BYTES
         ]
         if found:
@@ -52,6 +49,4 @@ class Suspects:
         windows, first, last = self._growing.get(stack, (0, held_bytes, held_bytes))
         if held_bytes > last:
             return windows + 1, first, held_bytes
-        if held_bytes == last:  # a batch more or less between two windows
-            return windows, first, last
         return 0, held_bytes, held_bytes

@@ -184,7 +184,7 @@ class TensorMemory(HookingCollector):
         assert self._heap is not None
         sample, heap = self._recorder.sample, self._heap
         self._tell_stacks()
-        rows = heap.held(True)
+        rows = heap.tell_held()
         self._recorder.mark(self._window, 1)
         heap.tell_peak()
         nearest, pages, malloc = self._limits.nearest(), self._limits.pages(), heap.malloc_info()
@@ -223,7 +223,7 @@ class TensorMemory(HookingCollector):
         self._watch_libraries()
         self._tell_stacks()
         self._labels.tell(heap, self._living())
-        heap.held(True)
+        heap.tell_held()
         self._recorder.mark(self._window, 1)
         if calls is not None:
             calls.at, calls.entered = heap.layer, lambda given: self._labels.tell_input(heap, given)

@@ -131,8 +131,11 @@ class TensorHeap(Protocol):
     def end_step(self) -> tuple[int, int]:
         """(most bytes since the last call, bytes now)."""
 
-    def held(self, record: bool = False, /) -> list[tuple[int, int, int, int]]:
-        """[(stack, label, bytes, blocks)]; with `record` an event for each that has changed."""
+    def held(self) -> list[tuple[int, int, int, int]]:
+        """[(stack, label, bytes, blocks)] of what is live."""
+
+    def tell_held(self) -> list[tuple[int, int, int, int]]:
+        """The same of what has changed since the last call, and an event for each."""
 
     def tell_peak(self) -> int:
         """An event for each stack that held something when most was live, if that was since the
