@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { FIRST_BITS = 10, MOST_BITS = 31, LEAST_SHIFT = 4, MOST_SHIFT = 12, GAPS = 33 };
+enum { FIRST_BITS = 10, MOST_BITS = 31, LEAST_SHIFT = 4, MOST_SHIFT = 12, GAPS = 33, AHEAD_LINES = 64 };
 
 /* Allocators hand out neighbouring addresses one after the other. They get neighbouring slots,
  * sixteen in a row, so that most calls find their slot in the cache; the rows are scattered. */
@@ -19,6 +19,15 @@ static inline uint32_t home_of(const Ledger *ledger, uint32_t hash) {
 
 static inline uint32_t next_of(const Ledger *ledger, uint32_t at) {
     return (at + 1) & (((uint32_t)1 << ledger->bits) - 1);
+}
+
+/* Blocks are allocated and freed along the heap, in one direction or the other. The row that is two
+ * further in the direction of the last move comes into the cache while this call goes on. */
+static inline void look_ahead(Ledger *ledger, uint64_t address) {
+    uint64_t ahead = (uint64_t)AHEAD_LINES << ledger->shift;
+    uint64_t next = address >= ledger->last ? address + ahead : address - ahead;
+    __builtin_prefetch(&ledger->slots[home_of(ledger, hash_of(ledger, next))], 1);
+    ledger->last = address;
 }
 
 static inline uint32_t room_of(int bits) {
@@ -37,6 +46,25 @@ static void *pages_new(size_t bytes) {
 
 static void pages_free(void *pages, size_t bytes) {
     if (pages) munmap(pages, bytes);
+}
+
+/* The same pages and more behind them; NULL: there is no more, and the old ones stay. */
+static void *pages_more(void *pages, size_t bytes, size_t wanted) {
+#ifdef MREMAP_MAYMOVE
+    void *moved = mremap(pages, bytes, wanted, MREMAP_MAYMOVE);
+    if (moved == MAP_FAILED) return NULL;
+#ifdef MADV_HUGEPAGE
+    if (wanted >= 4 << 20) madvise(moved, wanted, MADV_HUGEPAGE);
+#endif
+    return moved;
+#else
+    void *moved = pages_new(wanted);
+    if (moved) {
+        memcpy(moved, pages, bytes);
+        pages_free(pages, bytes);
+    }
+    return moved;
+#endif
 }
 
 bool ledger_init(Ledger *ledger) {
@@ -92,27 +120,33 @@ static int shift_for(const Ledger *ledger) {
     return shift;
 }
 
+static void index_entries(Ledger *ledger) {
+    for (uint32_t number = 1; number <= ledger->used; number++) {
+        uint64_t address = ledger->entries[number - 1].address;
+        if (!address) continue;
+        look_ahead(ledger, address);
+        ledger->slots[slot_of(ledger, address)] = (LedgerSlot){hash_of(ledger, address), number};
+    }
+}
+
 static bool grow(Ledger *ledger) {
     if (ledger->bits == MOST_BITS) return false;
     uint32_t room = room_of(ledger->bits + 1);
     LedgerSlot *slots = pages_new(sizeof *slots << (ledger->bits + 1));
-    LedgerEntry *entries = pages_new(room * sizeof *entries);
-    if (!slots || !entries) {
+    LedgerEntry *entries = slots ? pages_more(ledger->entries, ledger->room * sizeof *entries,
+                                              room * sizeof *entries)
+                                 : NULL;
+    if (!entries) {
         pages_free(slots, sizeof *slots << (ledger->bits + 1));
-        pages_free(entries, room * sizeof *entries);
         return false;
     }
-    memcpy(entries, ledger->entries, ledger->used * sizeof *entries);
-    ledger_free_all(ledger);
+    pages_free(ledger->slots, sizeof *slots << ledger->bits);
     ledger->entries = entries;
     ledger->slots = slots;
     ledger->bits++;
     ledger->room = room;
     ledger->shift = shift_for(ledger);
-    for (uint32_t number = 1; number <= ledger->used; number++) {
-        uint64_t address = entries[number - 1].address;
-        if (address) slots[slot_of(ledger, address)] = (LedgerSlot){hash_of(ledger, address), number};
-    }
+    index_entries(ledger);
     return true;
 }
 
@@ -151,6 +185,7 @@ int ledger_alloc(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, u
         return 0;
     }
     if (!ledger->unused && ledger->used == ledger->room && !grow(ledger)) return -1;
+    look_ahead(ledger, address);
     LedgerSlot *slot = &ledger->slots[slot_of(ledger, address)];
     if (slot->number) {
         ledger->double_allocations++;
@@ -180,6 +215,7 @@ static void shift_back(Ledger *ledger, uint32_t hole) {
 }
 
 int64_t ledger_free(Ledger *ledger, uint64_t address) {
+    look_ahead(ledger, address);
     uint32_t at = slot_of(ledger, address), number = ledger->slots[at].number;
     if (!address || !number) {
         ledger->unknown_frees++;

@@ -40,6 +40,7 @@ typedef struct {
     int shift; /* addresses this close (1 << shift bytes) share their home slot */
     uint32_t used;    /* entries ever taken into use */
     uint32_t room;    /* for entries: seven eighths of the slots */
+    uint64_t last;    /* address that was booked or freed last */
     uint32_t unused;  /* first of the entries that were freed; 0: none */
     LedgerTotals all, by_kind[LEDGER_KINDS];
     uint64_t unknown_frees, double_allocations, bad_sizes;
