@@ -120,33 +120,49 @@ static int shift_for(const Ledger *ledger) {
     return shift;
 }
 
-static void index_entries(Ledger *ledger) {
+static void put_slot(Ledger *ledger, LedgerSlot slot) {
+    uint32_t at = home_of(ledger, slot.hash);
+    while (ledger->slots[at].number) at = next_of(ledger, at);
+    ledger->slots[at] = slot;
+}
+
+/* In the order of the old slots: the new ones are then filled along two lines. */
+static void move_slots(Ledger *ledger, const LedgerSlot *old, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (old[i].number) put_slot(ledger, old[i]);
+}
+
+static void hash_again(Ledger *ledger) {
     for (uint32_t number = 1; number <= ledger->used; number++) {
         uint64_t address = ledger->entries[number - 1].address;
         if (!address) continue;
         look_ahead(ledger, address);
-        ledger->slots[slot_of(ledger, address)] = (LedgerSlot){hash_of(ledger, address), number};
+        put_slot(ledger, (LedgerSlot){hash_of(ledger, address), number});
     }
 }
 
 static bool grow(Ledger *ledger) {
     if (ledger->bits == MOST_BITS) return false;
-    uint32_t room = room_of(ledger->bits + 1);
-    LedgerSlot *slots = pages_new(sizeof *slots << (ledger->bits + 1));
+    uint32_t room = room_of(ledger->bits + 1), count = (uint32_t)1 << ledger->bits;
+    LedgerSlot *old = ledger->slots, *slots = pages_new(2 * sizeof *slots * count);
     LedgerEntry *entries = slots ? pages_more(ledger->entries, ledger->room * sizeof *entries,
                                               room * sizeof *entries)
                                  : NULL;
     if (!entries) {
-        pages_free(slots, sizeof *slots << (ledger->bits + 1));
+        pages_free(slots, 2 * sizeof *slots * count);
         return false;
     }
-    pages_free(ledger->slots, sizeof *slots << ledger->bits);
+    int shift = ledger->shift;
     ledger->entries = entries;
     ledger->slots = slots;
     ledger->bits++;
     ledger->room = room;
     ledger->shift = shift_for(ledger);
-    index_entries(ledger);
+    if (ledger->shift == shift)
+        move_slots(ledger, old, count);
+    else
+        hash_again(ledger);
+    pages_free(old, sizeof *old * count);
     return true;
 }
 
@@ -178,8 +194,8 @@ static uint32_t take_entry(Ledger *ledger) {
     return number;
 }
 
-int ledger_alloc(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
-                 uint32_t step, int64_t time_ns) {
+int ledger_book(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
+                uint32_t step, int64_t time_ns, LedgerEntry *before) {
     if (size < 0 || size >= LEDGER_MAX_BYTES || !address) {
         ledger->bad_sizes++;
         return 0;
@@ -187,9 +203,11 @@ int ledger_alloc(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, u
     if (!ledger->unused && ledger->used == ledger->room && !grow(ledger)) return -1;
     look_ahead(ledger, address);
     LedgerSlot *slot = &ledger->slots[slot_of(ledger, address)];
-    if (slot->number) {
+    bool is_double = slot->number;
+    if (is_double) {
         ledger->double_allocations++;
-        unbook_entry(ledger, &ledger->entries[slot->number - 1]);
+        *before = ledger->entries[slot->number - 1];
+        unbook_entry(ledger, before);
     } else {
         *slot = (LedgerSlot){hash_of(ledger, address), take_entry(ledger)};
     }
@@ -197,7 +215,14 @@ int ledger_alloc(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, u
         (LedgerEntry){address, (uint64_t)size << 8 | kind, time_ns, stack, step};
     book(&ledger->all, size);
     book(&ledger->by_kind[kind], size);
-    return 1;
+    return is_double ? 2 : 1;
+}
+
+int ledger_alloc(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
+                 uint32_t step, int64_t time_ns) {
+    LedgerEntry before;
+    int booked = ledger_book(ledger, address, size, kind, stack, step, time_ns, &before);
+    return booked > 0 ? 1 : booked;
 }
 
 /* Closes the hole so that every slot stays reachable from its home. */
@@ -214,20 +239,25 @@ static void shift_back(Ledger *ledger, uint32_t hole) {
     slots[hole].number = 0;
 }
 
-int64_t ledger_free(Ledger *ledger, uint64_t address) {
+bool ledger_unbook(Ledger *ledger, uint64_t address, LedgerEntry *freed) {
     look_ahead(ledger, address);
     uint32_t at = slot_of(ledger, address), number = ledger->slots[at].number;
     if (!address || !number) {
         ledger->unknown_frees++;
-        return -1;
+        return false;
     }
     LedgerEntry *entry = &ledger->entries[number - 1];
-    int64_t size = entry_size(entry);
-    unbook_entry(ledger, entry);
+    *freed = *entry;
+    unbook_entry(ledger, freed);
     *entry = (LedgerEntry){.stack = ledger->unused};
     ledger->unused = number;
     shift_back(ledger, at);
-    return size;
+    return true;
+}
+
+int64_t ledger_free(Ledger *ledger, uint64_t address) {
+    LedgerEntry freed;
+    return ledger_unbook(ledger, address, &freed) ? entry_size(&freed) : -1;
 }
 
 const LedgerEntry *ledger_find(const Ledger *ledger, uint64_t address) {

@@ -61,8 +61,14 @@ void ledger_free_all(Ledger *ledger);
 int ledger_alloc(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
                  uint32_t step, int64_t time_ns);
 
+/* The same; 2: the address was live, with that entry before. */
+int ledger_book(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
+                uint32_t step, int64_t time_ns, LedgerEntry *before);
+
 /* The size that was freed, or -1 for an address that is not live (counted, nothing else changed). */
 int64_t ledger_free(Ledger *ledger, uint64_t address);
+/* Whether it was live, and what its entry was. */
+bool ledger_unbook(Ledger *ledger, uint64_t address, LedgerEntry *freed);
 const LedgerEntry *ledger_find(const Ledger *ledger, uint64_t address);
 
 #endif

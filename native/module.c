@@ -62,8 +62,7 @@ static PyObject *intern_new(PyObject *text) {
     return PyErr_NoMemory();
 }
 
-static PyObject *intern_function(PyObject *module, PyObject *given) {
-    (void)module;
+PyObject *name_number(PyObject *given) {
     /* A plain str: the hash of a subclass may be Python code, which lets other threads in. */
     PyObject *text = PyUnicode_FromObject(given);
     if (!text) return NULL;
@@ -74,6 +73,11 @@ static PyObject *intern_function(PyObject *module, PyObject *given) {
         number = intern_new(text);
     Py_DECREF(text);
     return number;
+}
+
+static PyObject *intern_function(PyObject *module, PyObject *given) {
+    (void)module;
+    return name_number(given);
 }
 
 PyDoc_STRVAR(begin_doc, "begin(name, arg=0, value=0.0)\n--\n\n"
@@ -285,6 +289,7 @@ static PyObject *after_fork_function(PyObject *module, PyObject *unused) {
     logs_after_fork();
     writer_after_fork();
     operations_after_fork();
+    trackers_after_fork();
     Py_RETURN_NONE;
 }
 
@@ -505,8 +510,9 @@ PyMODINIT_FUNC PyInit__native(void) {
     if (!module) return NULL;
     if (!name_ids) name_ids = PyDict_New();
     PyTypeObject *types[] = {&SpanType, &LedgerType, &StackTableType, &OperationType, &RunType,
-                             &NothingType};
-    const char *type_names[] = {"Span", "Ledger", "StackTable", "Operation", "Run", "Nothing"};
+                             &NothingType, &TrackerType};
+    const char *type_names[] = {"Span", "Ledger",  "StackTable", "Operation",
+                                "Run",  "Nothing", "Tracker"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (PyType_Ready(types[i]) < 0 ||
             PyModule_AddObjectRef(module, type_names[i], (PyObject *)types[i]) < 0) {

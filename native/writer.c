@@ -14,6 +14,7 @@
 
 #include "clock.h"
 #include "log.h"
+#include "tape.h"
 
 enum {
     FRAME_HEADER = 1,
@@ -64,21 +65,38 @@ bool names_add(uint32_t id, const char *text, size_t length) {
 
 /* ---- frames ---- */
 
-static uint32_t crc_table[256];
+/* Eight bytes at a time: table k is what a byte does that has k more bytes behind it. */
+static uint32_t crc_table[8][256];
 
 static void make_crc_table(void) {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t c = i;
         for (int k = 0; k < 8; k++) c = c & 1 ? 0xEDB88320u ^ (c >> 1) : c >> 1;
-        crc_table[i] = c;
+        crc_table[0][i] = c;
     }
+    for (int k = 1; k < 8; k++)
+        for (int i = 0; i < 256; i++) {
+            uint32_t c = crc_table[k - 1][i];
+            crc_table[k][i] = crc_table[0][c & 255] ^ (c >> 8);
+        }
+}
+
+static inline uint32_t crc_eight(uint32_t c, const char *bytes) {
+    uint32_t low, high;
+    memcpy(&low, bytes, 4);
+    memcpy(&high, bytes + 4, 4);
+    low ^= c;
+    return crc_table[7][low & 255] ^ crc_table[6][low >> 8 & 255] ^ crc_table[5][low >> 16 & 255] ^
+           crc_table[4][low >> 24] ^ crc_table[3][high & 255] ^ crc_table[2][high >> 8 & 255] ^
+           crc_table[1][high >> 16 & 255] ^ crc_table[0][high >> 24];
 }
 
 static uint32_t crc32_of(const char *bytes, size_t length) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_crc_table);
     uint32_t c = 0xFFFFFFFFu;
-    for (size_t i = 0; i < length; i++) c = crc_table[(c ^ (uint8_t)bytes[i]) & 255] ^ (c >> 8);
+    for (; length >= 8; length -= 8, bytes += 8) c = crc_eight(c, bytes);
+    for (; length; length--, bytes++) c = crc_table[0][(c ^ (uint8_t)*bytes) & 255] ^ (c >> 8);
     return c ^ 0xFFFFFFFFu;
 }
 
@@ -141,7 +159,7 @@ static bool put_new_names(Buffer *out) {
     for (size_t i = 0; i < count; i++, at += sizeof rows[i].field)     \
         memcpy(at, &rows[i].field, sizeof rows[i].field)
 
-static bool put_events(Buffer *out, const Event *rows, size_t count) {
+bool put_events(Buffer *out, const Event *rows, size_t count) {
     size_t length = 8 + count * (6 * 8 + 4 * 4 + 2);
     char *payload = frame_begin(out, FRAME_EVENTS, length), *at = payload;
     if (!payload) return false;
@@ -206,6 +224,7 @@ bool writer_drain(Buffer *out) {
     for (;;) {
         pthread_mutex_lock(&logs_lock);
         size_t count = logs_take(writer.rows, BATCH_EVENTS);
+        if (!count) count = tapes_take(writer.rows, BATCH_EVENTS);
         ok = !count || put_new_names(out);
         pthread_mutex_unlock(&logs_lock);
         if (!count || !ok || !(ok = put_events(out, writer.rows, count))) break;
@@ -371,6 +390,17 @@ static void write_status(const LogTotals *totals, uint32_t open_name) {
     if (pwrite(writer.status_fd, page, sizeof page, 0) < 0) atomic_store(&writer.last_errno, errno);
 }
 
+/* What trackers hold, as far as it waits now. */
+static void write_tapes(void) {
+    uint64_t waiting = tapes_waiting(), written = 0;
+    while (written < waiting) {
+        size_t count = tapes_take(writer.rows, BATCH_EVENTS);
+        if (!count) return;
+        write_batch(writer.rows, count);
+        written += count;
+    }
+}
+
 static void flush_locked(void) {
     if (writer.pid != getpid()) return;
     int64_t cpu_before = thread_cpu_ns();
@@ -391,6 +421,7 @@ static void flush_locked(void) {
         if (!more) write_status(&totals, open_name);
         first = false;
     }
+    write_tapes();
     atomic_fetch_add(&writer.cpu_ns, (uint64_t)(thread_cpu_ns() - cpu_before));
 }
 
