@@ -320,6 +320,8 @@ static PyObject *noop_function(PyObject *module, PyObject *const *args, Py_ssize
 
 /* ---- gc: a callback for gc.callbacks ---- */
 
+enum { GC_GENERATION_BITS = 8 }; /* model/names.py */
+
 static int64_t gc_began_ns; /* collections do not nest, and run under the GIL */
 
 static long long dict_int(PyObject *dict, const char *key) {
@@ -339,7 +341,8 @@ static PyObject *gc_event(PyObject *name, PyObject *const *args, Py_ssize_t coun
     int64_t began_ns = gc_began_ns;
     gc_began_ns = 0;
     return push((Event){.time_ns = began_ns, .duration_ns = now_ns() - began_ns,
-                        .arg = dict_int(args[1], "generation"),
+                        .arg = dict_int(args[1], "generation") |
+                               dict_int(args[1], "uncollectable") << GC_GENERATION_BITS,
                         .value = (double)dict_int(args[1], "collected"),
                         .name = (uint32_t)PyLong_AsUnsignedLong(name), .type = EVENT_SPAN});
 }

@@ -110,6 +110,8 @@ class TwinWriter:
             rows += self._core._open_rows(OPEN_SPAN_AGE_NS)[: room - len(rows)]
             if rows:
                 self._write(rows + self._own_rows())
+            while rows := self._core._take_tracked(room):
+                self._write(rows)
             self._write_status()
             self.writer_cpu_ns += time.thread_time_ns() - cpu_before
 
