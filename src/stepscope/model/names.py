@@ -94,7 +94,9 @@ TRACKED_MOVED: Final = "tracked.moved"  # where a block was before the resize, o
 # that follows
 TRACKED_RESIZE: Final = "tracked.resize"  # where it is now
 TRACKED_SNAPSHOT: Final = "tracked.snapshot"  # arg: live blocks; value: live bytes; no type
-TRACKED_TOTALS: Final = "tracked.totals"  # before the rows that follow; arg: bytes allocated so far;
+TRACKED_TOTALS: Final = (
+    "tracked.totals"  # before the rows that follow; arg: bytes allocated so far;
+)
 # value: bytes freed so far
 TRACKED: Final = (  # in the order in which the core takes them
     TRACKED_ALLOC,

@@ -56,9 +56,9 @@ class Tracker(Protocol):
     """What a program says about its memory: booked, and recorded as ALLOCATION events.
 
     The first 255 types of memory are told apart; all others are one more, "(other types)". Wrong
-    bookings are counted and listed and leave the totals right. Events wait, up to a million of them,
-    until the writer (`attach`) or `take` takes them; who books when there is no room waits for the
-    writer, or calls `full`.
+    bookings are counted and listed and leave the totals right. Events wait, up to a million, until
+    the writer (`attach`) or `take` takes them; who books when there is no room waits for the writer,
+    or calls `full`.
     """
 
     enabled: bool

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from stepscope.record.frames import events_frame
@@ -133,8 +134,14 @@ class TwinTracker:
         try:
             callback()
         except Exception as error:  # noqa: BLE001 - as an exception in a finalizer
-            args = (type(error), error, error.__traceback__, None, callback)
-            sys.unraisablehook(sys.UnraisableHookArgs(args))
+            args: Any = SimpleNamespace(
+                exc_type=type(error),
+                exc_value=error,
+                exc_traceback=error.__traceback__,
+                err_msg=None,
+                object=callback,
+            )
+            sys.unraisablehook(args)
 
     def _kind_of(self, given: str) -> int:
         if not isinstance(given, str):
@@ -191,7 +198,9 @@ class TwinTracker:
         if allocation_type is None:
             return self._ledger.totals()
         kind = self._kinds.get(allocation_type)
-        return dict.fromkeys(self._ledger.totals(), 0) if kind is None else self._ledger.totals(kind)
+        return (
+            dict.fromkeys(self._ledger.totals(), 0) if kind is None else self._ledger.totals(kind)
+        )
 
     def kinds(self) -> list[str]:
         return list(self._kinds)
@@ -219,7 +228,9 @@ class TwinTracker:
             taken = [self._rows.popleft() for _ in range(min(room - 1, len(self._rows)))]
             if not taken:
                 return []
-            rows = [self._event(TOTALS, taken[0][1], *self._before, 0, -1, *taken[0][6:])]
+            _, time_ns, *_, step, track = taken[0]
+            allocated, freed = self._before
+            rows = [self._event(TOTALS, time_ns, allocated, freed, 0, -1, step, track)]
             for row in taken:
                 rows.append(self._event(*row))
                 if row[0] in (ALLOC, RESIZE):

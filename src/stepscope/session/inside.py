@@ -129,6 +129,11 @@ class Inside:
         """The folder that events are written to."""
         return self._program.run
 
+    @property
+    def base(self) -> Path:
+        """What the names of this process's own files begin with."""
+        return self._program.base
+
     def _is_ours(self, base: Path) -> bool:
         """This process and the workers it started, not other ranks, the launcher or a parent."""
         own = self._program.base
@@ -195,11 +200,9 @@ class Inside:
         """Asked by the sampler after each sample: is anything running, or was it just now?"""
         before_ns = time.thread_time_ns()
         try:
-            self.pull()
+            self.tidy()
             for callback in self._at_tick:
                 callback()
-            if ENV_RUN not in os.environ:  # a launcher takes away what it has read
-                self._tail.drop_done(_FILES_KEPT)
         except Exception as error:  # noqa: BLE001 - ours alone: the program goes on
             self.recorder.failed("reading back what was recorded", error)
         running = any(one.totals()["running"] for one in list(self._operations.values()))
@@ -238,6 +241,12 @@ class Inside:
                 for follower in self._followers:
                     follower.update(news.process, news.batches)
             self._forget_gone()
+
+    def tidy(self) -> None:
+        """Take in what was recorded, and let go of old files."""
+        self.pull()
+        if ENV_RUN not in os.environ:  # a launcher takes away what it has read
+            self._tail.drop_done(_FILES_KEPT)
 
     def _say_totals(self) -> None:
         said = 0
