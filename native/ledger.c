@@ -264,3 +264,21 @@ const LedgerEntry *ledger_find(const Ledger *ledger, uint64_t address) {
     uint32_t number = ledger->slots[slot_of(ledger, address)].number;
     return number ? &ledger->entries[number - 1] : NULL;
 }
+
+static void move(LedgerTotals *from, LedgerTotals *to, int64_t size) {
+    from->live--;
+    from->allocated--;
+    from->allocated_bytes -= size;
+    from->live_bytes -= size;
+    book(to, size);
+}
+
+bool ledger_set_kind(Ledger *ledger, uint64_t address, uint8_t kind) {
+    uint32_t number = ledger->slots[slot_of(ledger, address)].number;
+    if (!address || !number) return false;
+    LedgerEntry *entry = &ledger->entries[number - 1];
+    if (entry_kind(entry) == kind) return true;
+    move(&ledger->by_kind[entry_kind(entry)], &ledger->by_kind[kind], entry_size(entry));
+    entry->size_and_kind = (uint64_t)entry_size(entry) << 8 | kind;
+    return true;
+}

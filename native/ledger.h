@@ -69,6 +69,9 @@ int ledger_book(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, ui
 int64_t ledger_free(Ledger *ledger, uint64_t address);
 /* Whether it was live, and what its entry was. */
 bool ledger_unbook(Ledger *ledger, uint64_t address, LedgerEntry *freed);
+/* Gives a live block another kind, and moves its bytes there; false: no such block. The peak of the new
+ * kind counts it from now on only. */
+bool ledger_set_kind(Ledger *ledger, uint64_t address, uint8_t kind);
 const LedgerEntry *ledger_find(const Ledger *ledger, uint64_t address);
 
 #endif

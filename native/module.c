@@ -530,7 +530,7 @@ PyMODINIT_FUNC PyInit__native(void) {
         return NULL;
     }
     Py_DECREF(nothing);
-    if (!name_ids || add_stack_sampler(module) < 0 ||
+    if (!name_ids || add_stack_sampler(module) < 0 || add_tensor_heap(module) < 0 ||
         PyModule_AddStringConstant(module, "name", "native") < 0) {
         Py_DECREF(module);
         return NULL;

@@ -17,5 +17,6 @@ PyObject *name_number(PyObject *text); /* as intern() gives it */
 
 /* Adds StackSampler where the frames of this Python are known; 0, or -1 with an error set. */
 int add_stack_sampler(PyObject *module);
+int add_tensor_heap(PyObject *module); /* the same, for TensorHeap */
 
 #endif

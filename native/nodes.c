@@ -111,6 +111,31 @@ uint32_t nodes_add(Nodes *nodes, Node node) {
     return nodes->node_slots[at] = count + 1;
 }
 
+static PyObject *told(Nodes *nodes, uint32_t place, uint64_t *lost) {
+    const Node *node = &nodes->nodes[place - 1];
+    long long number = nodes->base + place;
+    long long caller = node->caller ? nodes->base + node->caller : 0;
+    if (!nodes_hold(nodes, node)) {
+        ++*lost;
+        return Py_BuildValue("(LLssi)", number, caller, "", "?", 0);
+    }
+    PyCodeObject *code = (PyCodeObject *)nodes->codes[node->code].address;
+    int line = PyCode_Addr2Line(code, (int)node->instruction);
+    if (line <= 0) line = code->co_firstlineno; /* an instruction of the compiler's own */
+    return Py_BuildValue("(LLOOi)", number, caller, code->co_filename, code->co_qualname, line);
+}
+
+PyObject *nodes_tell(Nodes *nodes, uint64_t *lost) {
+    PyObject *found = PyList_New(0);
+    /* Counted before it is told: a garbage collection in here may tell as well. */
+    while (found && nodes->told < atomic_load(&nodes->count)) {
+        PyObject *one = told(nodes, ++nodes->told, lost);
+        if (!one || PyList_Append(found, one) < 0) Py_CLEAR(found);
+        Py_XDECREF(one);
+    }
+    return found;
+}
+
 bool nodes_make(Nodes *nodes) {
     static _Atomic int64_t next_base; /* numbers of the process: no two tables share any */
     *nodes = (Nodes){.base = atomic_fetch_add(&next_base, MAX_NODES)};

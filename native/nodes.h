@@ -10,6 +10,8 @@
 #ifndef STEPSCOPE_NODES_H
 #define STEPSCOPE_NODES_H
 
+#include "module.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,6 +57,10 @@ uint32_t nodes_add(Nodes *nodes, Node node);
 bool nodes_keeps(const Nodes *nodes, uint32_t place, uintptr_t address);
 /* Takes a reference to the node's code if it is known to be alive. Needs the GIL. */
 bool nodes_hold(Nodes *nodes, const Node *node);
+
+/* [(number, caller, file, function, line)] of the nodes that were not told yet; NULL with an error.
+ * `*lost`: grows by those whose code is gone. Needs the GIL. */
+PyObject *nodes_tell(Nodes *nodes, uint64_t *lost);
 
 void nodes_watch_codes(void); /* before the first look; needs the GIL */
 

@@ -141,6 +141,15 @@ static const struct _PyInterpreterFrame *frame_at(Peek *peek, uintptr_t at, void
     return frame;
 }
 
+static Site site_of(const struct _PyInterpreterFrame *frame) {
+    uintptr_t code = CODE_OF(frame);
+    uintptr_t first = code + offsetof(PyCodeObject, co_code_adaptive);
+    int64_t instruction = (int64_t)(INSTRUCTION_OF(frame) - first);
+    /* A frame that did not begin yet stands one unit before its code. */
+    if (instruction == -(int64_t)sizeof(_Py_CODEUNIT)) instruction = 0;
+    return (Site){code, instruction};
+}
+
 static void walk_from(Peek *peek, uintptr_t at) {
     _Alignas(16) char scratch[sizeof(struct _PyInterpreterFrame)];
     for (int steps = 0; at; steps++) {
@@ -164,12 +173,7 @@ static void walk_from(Peek *peek, uintptr_t at) {
             continue;
         }
 #endif
-        uintptr_t code = CODE_OF(frame);
-        uintptr_t first = code + offsetof(PyCodeObject, co_code_adaptive);
-        int64_t instruction = (int64_t)(INSTRUCTION_OF(frame) - first);
-        /* A frame that did not begin yet stands one unit before its code. */
-        if (instruction == -(int64_t)sizeof(_Py_CODEUNIT)) instruction = 0;
-        peek->sites[peek->depth++] = (Site){code, instruction};
+        peek->sites[peek->depth++] = site_of(frame);
         at = previous;
     }
 }
@@ -190,6 +194,26 @@ bool peek_thread(Peek *peek, PeekThread *thread, PyInterpreterState *interpreter
 #endif
     if (walk && peek->depth == 0) walk_from(peek, frame);
     return true;
+}
+
+/* ---- its own ---- */
+
+int peek_own(Site *sites, int room) {
+    PyThreadState *state = PyGILState_GetThisThreadState();
+    if (!state) return 0;
+#ifdef HAS_CFRAME
+    const struct _PyInterpreterFrame *frame = state->cframe->current_frame;
+#else
+    const struct _PyInterpreterFrame *frame = state->current_frame;
+#endif
+    int depth = 0;
+    for (; frame && depth < room; frame = frame->previous) {
+#if PY_VERSION_HEX >= 0x030C0000
+        if (frame->owner == FRAME_OWNED_BY_CSTACK) continue;
+#endif
+        sites[depth++] = site_of(frame);
+    }
+    return depth;
 }
 
 /* ---- the proof that this Python is laid out as it was when this was compiled ---- */

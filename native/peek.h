@@ -59,4 +59,8 @@ uint32_t peek_code(uintptr_t code);
  * an instruction that lies in its code. `held`: we keep that code, so it can be read as it is. */
 bool peek_runs_c(Site site, bool held);
 
+/* The frames of the calling thread, innermost first, read as they are: they stand still while it is in
+ * C, whether it has the GIL or not. 0: it runs no Python. */
+int peek_own(Site *sites, int room);
+
 #endif

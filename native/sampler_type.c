@@ -145,34 +145,13 @@ static PyObject *wait_method(PyObject *self, PyObject *unused) {
 
 /* ---- what the numbers mean ---- */
 
-static PyObject *told(StackSampler *self, uint32_t place) {
-    Nodes *nodes = &self->sampler->nodes;
-    const Node *node = &nodes->nodes[place - 1];
-    long long number = nodes->base + place;
-    long long caller = node->caller ? nodes->base + node->caller : 0;
-    if (!nodes_hold(nodes, node)) {
-        self->lost_nodes++;
-        return Py_BuildValue("(LLssi)", number, caller, "", "?", 0);
-    }
-    PyCodeObject *code = (PyCodeObject *)nodes->codes[node->code].address;
-    int line = PyCode_Addr2Line(code, (int)node->instruction);
-    if (line <= 0) line = code->co_firstlineno; /* an instruction of the compiler's own */
-    return Py_BuildValue("(LLOOi)", number, caller, code->co_filename, code->co_qualname, line);
-}
-
 PyDoc_STRVAR(resolve_doc, "resolve()\n--\n\n"
                           "[(number, caller, file, function, line)] that are new since the last call.");
 static PyObject *resolve_method(PyObject *object, PyObject *unused) {
     (void)unused;
     StackSampler *self = (StackSampler *)object;
     Sampler *sampler = self->sampler;
-    PyObject *found = PyList_New(0);
-    /* Counted before it is told: a garbage collection in here may resolve as well. */
-    while (found && sampler->nodes.told < atomic_load(&sampler->nodes.count)) {
-        PyObject *one = told(self, ++sampler->nodes.told);
-        if (!one || PyList_Append(found, one) < 0) Py_CLEAR(found);
-        Py_XDECREF(one);
-    }
+    PyObject *found = nodes_tell(&sampler->nodes, &self->lost_nodes);
     atomic_store(&sampler->told, sampler->nodes.told);
     return found;
 }

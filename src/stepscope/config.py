@@ -16,6 +16,7 @@ __all__ = [
     "CPU_THRESHOLD_PERCENT",
     "DEFAULTS",
     "ENV_LEVEL",
+    "ENV_MEMORY",
     "ENV_PACKAGE",
     "ENV_RUN",
     "ENV_STATUS",
@@ -30,6 +31,7 @@ __all__ = [
     "SAMPLING_INTERVAL_S",
     "WORKER_COUNTS",
     "Level",
+    "MemoryDetail",
     "Settings",
 ]
 
@@ -38,6 +40,9 @@ ENV_RUN: Final = "STEPSCOPE_RUN"  # absolute path of the run folder; absent: do 
 ENV_STATUS: Final = "STEPSCOPE_STATUS"  # folder for status pages
 ENV_PACKAGE: Final = "STEPSCOPE_PACKAGE"  # folder to import stepscope from
 ENV_LEVEL: Final = "STEPSCOPE_LEVEL"  # how much to record
+ENV_MEMORY: Final = (
+    "STEPSCOPE_MEMORY"  # which memory to look at: names of MemoryDetail, with commas
+)
 
 RUNS_FOLDER: Final = "runs"
 
@@ -67,10 +72,18 @@ _STACK_INTERVAL_S: Final = {
 }
 
 
+class MemoryDetail(enum.StrEnum):
+    """Which memory is looked at closely, where that was asked for."""
+
+    TENSORS = "tensors"
+    PYTHON = "python"  # the Python heap, by line
+
+
 class Settings(NamedTuple):
     """What a run is recorded with."""
 
     level: Level = Level.BASIC
+    memory: tuple[MemoryDetail, ...] = ()
     poll_interval_s: float = 1.0  # how often the launcher looks at what the program recorded
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from stepscope.advise import compute, host, loader
+from stepscope.advise import compute, host, loader, memory
 from stepscope.model.finding import Finding, Recommendation
 
 __all__ = ["advise", "recommend"]
@@ -47,4 +47,8 @@ _CATALOGUE: dict[str, Callable[[Finding], Recommendation]] = {
     "oversubscription": host.oversubscription,
     "swap": host.swap,
     "device-sync": host.device_sync,
+    "leak": memory.leak,
+    "cycle-garbage": memory.cycle_garbage,
+    "fragmentation": memory.fragmentation,
+    "memory-pressure": memory.memory_pressure,
 }

@@ -14,6 +14,7 @@ from stepscope.analyze.input import input_findings
 from stepscope.analyze.judge import severity
 from stepscope.analyze.loop import Loop
 from stepscope.analyze.machine import gil, oversubscription, swap
+from stepscope.analyze.memory import memory_findings
 from stepscope.analyze.numerics import denormals, double_precision, layout, single_precision
 from stepscope.analyze.resources import Resources
 from stepscope.analyze.whole import Whole
@@ -23,6 +24,8 @@ from stepscope.model.kinds import KINDS
 from stepscope.model.phases import Phase
 
 __all__ = ["findings"]
+
+URGENT = 0.7  # severity: from there on memory ends the run before long
 
 Analyser = Callable[[Evidence], Finding | None]
 
@@ -48,7 +51,8 @@ def findings(
     loops: Sequence[Loop], resources: Resources, details: Details | None = None
 ) -> list[Finding]:
     """What stands in the way of the loop, the largest first, and then the computation itself;
-    after it, what could make that cheaper.
+    after it, what could make that cheaper, and what is wrong with memory (before all of it where
+    memory ends the run).
 
     Only what reaches its kind's moderate share is listed; [] without a loop.
     """
@@ -67,7 +71,11 @@ def findings(
     in_the_way.sort(key=lambda finding: -finding.share)
     cheaper = [f for f in cheaper if f not in in_the_way]
     cheaper = [f for f in cheaper if f.share >= KINDS[f.kind].moderate_share]
-    return [*in_the_way, compute(evidence, everything), *cheaper]
+    of_memory = memory_findings(evidence)
+    # What ends the run comes before what slows it down.
+    urgent = [f for f in of_memory if f.severity >= URGENT]
+    later = [f for f in of_memory if f not in urgent]
+    return [*urgent, *in_the_way, compute(evidence, everything), *cheaper, *later]
 
 
 def _found(analysers: Iterable[Analyser], evidence: Evidence) -> list[Finding]:

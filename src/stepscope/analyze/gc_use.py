@@ -159,8 +159,8 @@ def gc_patterns(
 
 
 def _frequent(generations: Sequence[GcGeneration]) -> str:
-    count = sum(one.count for one in generations)
-    full = sum(one.count for one in generations if one.generation == FULL)
+    count = sum(one.collections for one in generations)
+    full = sum(one.collections for one in generations if one.generation == FULL)
     if full < LEAST_FULL or full <= MOST_FULL_SHARE * count:
         return ""
     return (

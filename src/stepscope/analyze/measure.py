@@ -119,10 +119,10 @@ def _growth(
         return None, None
     from stepscope.analyze.growth import judge_growth
 
-    growth = judge_growth(use.memory)
+    growth = judge_growth([(time_ns / 1e9, size) for time_ns, size in use.memory])
     if growth.leaks is None:
         notes.append(f"Leaks: {growth.why}")
-    return growth.leaks, _scaled(growth.bytes_per_s, 1 / MB)
+    return growth.leaks, _scaled(growth.slope, 1 / MB)
 
 
 def _memory_method(use: OperationUse, asked: Asked) -> str | None:

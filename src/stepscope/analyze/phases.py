@@ -20,6 +20,7 @@ from stepscope.analyze.spans import (
     OPTIMIZER,
     OPTIMIZER_REST,
     OPTIMIZER_SCALE,
+    OWN,
     PHASE_OF_CODE,
     PHASES,
     TRANSFER,
@@ -34,13 +35,13 @@ _FORWARD, _BACKWARD, _OPTIMIZER = (
     PHASES.index(p) for p in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 )
 _INPUT, _EVALUATION, _GC = (PHASES.index(p) for p in (Phase.INPUT_WAIT, Phase.EVALUATION, Phase.GC))
-_BETWEEN = PHASES.index(Phase.PYTHON_BETWEEN)
+_BETWEEN, _OWN = (PHASES.index(p) for p in (Phase.PYTHON_BETWEEN, Phase.PROFILING))
 # Before a backward the loss is computed: the CPU time of such a piece is forward, the rest of it is
 # what the piece would be otherwise.
 _LOSS_BETWEEN, _LOSS_OPTIMIZER = COUNT, COUNT + 1
-_WHOLE = frozenset((_INPUT, _EVALUATION, _GC))  # what is inside belongs to them
+_WHOLE = frozenset((_INPUT, _EVALUATION, _GC, _OWN))  # what is inside belongs to them
 _PASSED_BY = frozenset(
-    (GC, TRANSFER, OPTIMIZER_REST, OPTIMIZER_SCALE)
+    (GC, TRANSFER, OPTIMIZER_REST, OPTIMIZER_SCALE, OWN)
 )  # may stand before a backward
 
 
@@ -132,7 +133,7 @@ def _sweep(  # noqa: C901 - the one hot loop of the analysis: calls would double
         outer.append((until, phase, clock, code))
         row_clock = row_cpu + row_cpu_ns if row_cpu >= 0 and row_cpu_ns >= 0 else -1
         if phase in _WHOLE:
-            row_phase = _GC if row_code == GC else phase
+            row_phase = _GC if row_code == GC and phase != _OWN else phase
         elif row_code == FORWARD:
             seen_forward = True
             if phase == _BACKWARD:

@@ -24,6 +24,7 @@ __all__ = [
     "OPTIMIZER",
     "OPTIMIZER_REST",
     "OPTIMIZER_SCALE",
+    "OWN",
     "PHASES",
     "PHASE_OF_CODE",
     "SAVE",
@@ -35,7 +36,7 @@ __all__ = [
 
 # Codes of spans. From INPUT_ITER on the fold keeps figures of the single span.
 FORWARD, BACKWARD, OPTIMIZER, OPTIMIZER_SCALE, OPTIMIZER_REST, EVALUATION = 1, 2, 3, 4, 5, 6
-INPUT_ITER, INPUT_NEXT, TRANSFER, SAVE, GC = 7, 8, 9, 10, 11
+INPUT_ITER, INPUT_NEXT, TRANSFER, SAVE, GC, OWN = 7, 8, 9, 10, 11, 12
 DEVICE = 32  # added to the code of what the device did
 
 FAILED = int(Flag.FAILED)
@@ -53,6 +54,7 @@ _CODE_OF_NAME: dict[str, int] = {
     names.TRANSFER: TRANSFER,
     names.SAVE: SAVE,
     names.GC: GC,
+    names.OWN_LOOK: OWN,
 }
 NAME_OF_CODE: dict[int, str] = {code: name for name, code in _CODE_OF_NAME.items()}
 

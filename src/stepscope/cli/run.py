@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from stepscope.config import DEFAULTS, Level, Settings
+from stepscope.config import DEFAULTS, Level, MemoryDetail, Settings
 
 __all__ = ["WITH_VALUE", "add_to", "is_option"]
 
@@ -34,6 +34,14 @@ def add_to(commands: Any) -> None:
         default=DEFAULTS.level.value,
         help="how much to record (default: %(default)s)",
     )
+    parser.add_argument(
+        "--memory", action="store_true", help="look at memory too: every tensor, by line and layer"
+    )
+    parser.add_argument(
+        "--python-heap",
+        action="store_true",
+        help="with --memory: Python's own objects by line too (tracemalloc: slow)",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no status line, no report")
     parser.add_argument(
         "--json", action="store_true", help="the summary as the last line on stderr, in JSON"
@@ -54,8 +62,17 @@ def _run(options: argparse.Namespace) -> int:
             words=tuple(options.command),
             output=options.output,
             name=options.name,
-            settings=Settings(level=Level(options.level)),
+            settings=Settings(level=Level(options.level), memory=_memory(options)),
             quiet=options.quiet,
             json=options.json,
         )
+    )
+
+
+def _memory(options: argparse.Namespace) -> tuple[MemoryDetail, ...]:
+    wanted = ((options.memory or options.python_heap, MemoryDetail.TENSORS),)
+    return tuple(
+        detail
+        for is_wanted, detail in (*wanted, (options.python_heap, MemoryDetail.PYTHON))
+        if is_wanted
     )

@@ -24,6 +24,10 @@ Table = Mapping[int, int]  # id of a module → number of the layer
 Look = Callable[[Any, tuple[Any, ...], Any], None]  # shown module, arguments and result
 
 
+def _nobody(_: Any) -> None:
+    """Nobody wants to know."""
+
+
 class Recomputed(NamedTuple):
     calls: int
     ns: int
@@ -42,9 +46,12 @@ class SampledCalls:
         self._live = True
         self._marking = False
         self._current: LayerCall | None = None
+        self._returned: Any = None  # by the call that was left last
         self._table: Table = {}
         self._table_of = table_of
         self.look: Look | None = None  # who else wants to see the calls
+        self.at: Callable[[int], None] = _nobody  # is told which layer is at work; 0: none
+        self.entered: Callable[[tuple[Any, ...]], None] = _nobody  # shown what a model is given
         self._thread = threading.get_ident()
         self._now, self._failed, self._is_open = recorder.now_ns, recorder.failed, recorder.is_open
         self._backward = recorder.intern(names.BACKWARD)
@@ -57,6 +64,7 @@ class SampledCalls:
     def close(self) -> None:
         """The step is over. Nodes that outlive it keep their hooks, which do nothing any more."""
         self._live = False
+        self._returned = None
         self.own_ns += len(self._marks) * MARK_NS
         set_backward_times(self._marks)
         self._marks.clear()
@@ -69,6 +77,7 @@ class SampledCalls:
     def backward_done(self) -> None:
         if not self._is_open(self._backward):  # else it was one inside another
             self._marks.append((self._now(), None, True))
+            self.at(0)
 
     def _make_call(self) -> Call:
         now, failed = self._now, self._failed
@@ -115,7 +124,11 @@ class SampledCalls:
                 return None
         made = self._current = LayerCall(number, parent)
         if number >= 0:
-            self._mark(made, (*args, *kwargs.values()), True)
+            given = (*args, *kwargs.values())
+            self._mark(made, given, True, any(one is self._returned for one in given))
+            if parent is None:
+                self.entered((*args, *kwargs.values()))
+            self.at(number)
         return made
 
     def _number_outermost(self, module: Any) -> int:
@@ -132,12 +145,14 @@ class SampledCalls:
     ) -> None:
         parent = self._current = made.parent
         ended_ns = made.end or self._now()
+        self.at(max(parent.number, 0) if parent is not None else 0)
         made.lasted = ended_ns - made.start - made.own
         if made.number >= 0 and made.end:  # else an exception left it
             self._keep(made)
             if parent is not None:
                 parent.inside += made.lasted
-            self._mark(made, (result,), False)
+            self._mark(made, (result,), False, result is self._returned)
+            self._returned = result
             if not module._modules and self._marking and self._with_gradients():
                 saved = self._saved.of_call(module, args, result)
                 made.saved = -1 if saved is None else saved
@@ -158,17 +173,23 @@ class SampledCalls:
         else:
             self.overflowed, self._live = True, False
 
-    def _mark(self, made: LayerCall, values: tuple[Any, ...], ends: bool) -> None:
-        """Have autograd tell when it comes to what the call returned, or was given."""
+    def _mark(self, made: LayerCall, values: tuple[Any, ...], ends: bool, is_others: bool) -> None:
+        """Have autograd tell when it comes to what the call returned, or was given. `is_others`: a
+        call before this one returned it, and that one's work it is."""
         if not self._marking or not self._with_gradients():
             return
         nodes = nodes_of(values, self._tensor)
         if nodes:
             now, append = self._now, self._marks.append
 
+            around = made.parent.number if made.parent is not None else 0
+            at = _nobody if is_others else self.at
+            number = max(around, 0) if ends else made.number
+
             def passed(_: Any) -> None:
                 if self._live:
                     append((now(), made, ends))
+                    at(number)
 
             for node in nodes:
                 node.register_prehook(passed)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.layers import LayersCollector
@@ -14,7 +14,13 @@ from stepscope.collect.sampled import PACES, Pace, SampledSteps
 from stepscope.collect.traits import TraitsCollector
 from stepscope.collect.watch import Watch
 
+if TYPE_CHECKING:
+    from stepscope.collect.tensor_memory import TensorMemory
+
 __all__ = ["Sampling"]
+
+# Where memory is what is asked for, more steps are looked at.
+MEMORY_PACE: Final = Pace(0.01, 2, 1.3, 60)
 
 DEFAULT = "basic"
 
@@ -22,21 +28,32 @@ DEFAULT = "basic"
 class Sampling:
     """Layers, operators and traits. `stepped` is to be called after every optimizer step."""
 
-    def __init__(self, level: str = DEFAULT, pace: Pace | None = None) -> None:
-        """pace: another one than the level's."""
+    def __init__(
+        self, level: str = DEFAULT, pace: Pace | None = None, memory: Sequence[str] = ()
+    ) -> None:
+        """pace: another one than the level's. memory: which is looked at (config.MemoryDetail)."""
         level = level if level in PACES else DEFAULT
         self.watch = Watch()
         self._unseen: Callable[[Any], None] | None = None  # `_stepped` where dynamo does not look
         self._layers = LayersCollector(self.watch)
         self._operators = OperatorsCollector(OPERATOR_PLANS[level])
-        self._steps = SampledSteps(self.watch, pace or PACES[level])
+        self._steps = SampledSteps(self.watch, pace or (MEMORY_PACE if memory else PACES[level]))
         self._traits = TraitsCollector(self._steps.roots, self._layers)
-        self._steps.samplers = (self._layers, self._traits)
+        self._memory: TensorMemory | None = None
+        if memory:
+            from stepscope.collect.python_heap import PythonLines
+            from stepscope.collect.tensor_memory import TensorMemory
+
+            lines = PythonLines() if "python" in memory else None
+            self._memory = TensorMemory(self._steps.roots, self._layers, lines)
+        with_memory = (self._memory,) if self._memory is not None else ()
+        self._steps.samplers = (self._layers, self._traits, *with_memory)
         self._op_log = OpLogCollector(
             lambda: self._traits.is_eager, self._steps_busy, self._steps.roots.modules
         )
         # In the order in which they start; the steps last, for they begin and end the others.
         self.collectors: tuple[HookingCollector, ...] = (
+            *with_memory,
             self._layers,
             self._traits,
             self._operators,
@@ -60,6 +77,8 @@ class Sampling:
 
     def _stepped(self, optimizer: Any) -> None:
         """None of these raises."""
+        if self._memory is not None:
+            self._memory.after_step(optimizer)
         self._steps.after_step(optimizer)
         self._traits.after_step(optimizer)
         self._operators.after_step()
@@ -69,7 +88,14 @@ class Sampling:
         """Whether somebody looks at the step that begins."""
         return self._steps.is_looking or self._operators.is_looking
 
+    def leave(self) -> None:
+        """The program is over: whoever is in it comes out."""
+        if self._memory is not None:
+            self._memory.stop()
+
     def after_fork(self) -> None:
         """In a child: it is not in the step that its parent looks at."""
         self._steps.drop()
         self._op_log.drop()
+        if self._memory is not None:
+            self._memory.after_fork()

@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.model import names
@@ -16,7 +16,7 @@ from stepscope.record.threads import join_fully
 if TYPE_CHECKING:
     from stepscope.record.protocol import Node
 
-__all__ = ["StackCollector", "tell_stacks_again"]
+__all__ = ["StackCollector", "tell_nodes", "tell_stacks_again"]
 
 _OWN_THREADS = "stepscope"  # how the names of our own begin
 _NAMED_BYTES = 4 << 20  # every file begins with all names, and is 8 MiB long
@@ -168,22 +168,11 @@ class _Sampling:
     def resolve(self) -> None:
         recorder = self.recorder
         try:
-            for node in self.sampler.resolve():
-                self._tell(node)
+            self._told += tell_nodes(recorder, self.sampler.resolve())
             cpu_ns = self.sampler.counters()["cpu_ns"] + self._resolver_cpu_ns
             recorder.sample(self._cost, float(cpu_ns))
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             recorder.failed("naming stacks", error)
-
-    def _tell(self, node: Node) -> None:
-        global _named_bytes
-        text = _text(node)
-        if _named_bytes + len(text) > _NAMED_BYTES:
-            raise MemoryError("too many stacks to name them all")
-        _named_bytes += len(text)
-        named = (node[0], self.recorder.intern(text))
-        self._told.append(named)
-        self.recorder.mark(self._frame, *named)
 
     def tell_again(self) -> None:
         for place, named in enumerate(list(self._told), 1):
@@ -252,6 +241,22 @@ def _forget() -> None:
     global _sampling
     if _sampling is not None and _sampling.pid != os.getpid():
         _sampling = None
+
+
+def tell_nodes(recorder: Recorder, nodes: Iterable[Node]) -> list[tuple[int, int]]:
+    """Record what numbers of stacks mean: (number, name) of each. MemoryError: there are too many
+    in this process to name them all."""
+    global _named_bytes
+    frame = recorder.intern(names.STACK_FRAME)
+    told = []
+    for node in nodes:
+        text = _text(node)
+        if _named_bytes + len(text) > _NAMED_BYTES:
+            raise MemoryError("too many stacks to name them all")
+        _named_bytes += len(text)
+        told.append((node[0], recorder.intern(text)))
+        recorder.mark(frame, *told[-1])
+    return told
 
 
 def _text(node: Node) -> str:

@@ -33,7 +33,8 @@ class TorchHooks:
         self._first = first
         self._collectors: tuple[HookingCollector, ...] = ()
         self._timeline: CudaTimeline | None = None
-        self._sampling = Sampling(os.environ.get("STEPSCOPE_LEVEL", ""))
+        memory = [part for part in os.environ.get("STEPSCOPE_MEMORY", "").split(",") if part]
+        self._sampling = Sampling(os.environ.get("STEPSCOPE_LEVEL", ""), memory=memory)
 
     def start(self, recorder: Recorder) -> None:
         """One collector that cannot start does not keep the others from starting."""
@@ -65,6 +66,11 @@ class TorchHooks:
             collector.stop()
         self._collectors = ()
         self.poll()
+
+    def leave(self) -> None:
+        """The program is over: take what there is still to be had."""
+        self.poll()
+        self._sampling.leave()
 
     def poll(self) -> None:
         """Record what the GPU has done meanwhile, if there is one."""

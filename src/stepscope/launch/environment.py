@@ -6,7 +6,15 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from stepscope.config import DEFAULTS, ENV_LEVEL, ENV_PACKAGE, ENV_RUN, ENV_STATUS, Level
+from stepscope.config import (
+    DEFAULTS,
+    ENV_LEVEL,
+    ENV_MEMORY,
+    ENV_PACKAGE,
+    ENV_RUN,
+    ENV_STATUS,
+    Settings,
+)
 
 __all__ = ["child_environment"]
 
@@ -14,7 +22,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def child_environment(
-    environment: Mapping[str, str], run: Path, status: Path, level: Level = DEFAULTS.level
+    environment: Mapping[str, str], run: Path, status: Path, settings: Settings = DEFAULTS
 ) -> dict[str, str]:
     """The user's own environment, and on it what makes every Python below join the run."""
     bootstrap = str(_PACKAGE / "bootstrap")
@@ -27,5 +35,6 @@ def child_environment(
         ENV_RUN: str(run),
         ENV_STATUS: str(status),
         ENV_PACKAGE: str(_PACKAGE.parent),
-        ENV_LEVEL: level.value,
+        ENV_LEVEL: settings.level.value,
+        ENV_MEMORY: ",".join(settings.memory),
     }

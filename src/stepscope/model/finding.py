@@ -40,7 +40,8 @@ class Recommendation:
 class Finding:
     """A cause, what it costs and how sure that is.
 
-    share: of the loop's wall clock (0.6: six tenths of the time went there).
+    share: of the loop's wall clock (0.6: six tenths of the time went there); where the kind is one
+    of memory, of the bytes that the process held or may hold.
     severity: 0 to 1, from the share against the kind's thresholds.
     confidence: 0 to 1, from how well the evidence separates this cause from others.
     """
@@ -62,5 +63,11 @@ class Finding:
 
     @property
     def max_speedup(self) -> float | None:
-        """Amdahl: how much faster the loop would be if this cost nothing; None when it is all."""
-        return 1.0 / (1.0 - self.share) if self.share < 1.0 else None
+        """Amdahl: how much faster the loop would be if this cost nothing; None when it is all, and
+        for what costs bytes, not time."""
+        return 1.0 / (1.0 - self.share) if self.share < 1.0 and not self.is_of_memory else None
+
+    @property
+    def is_of_memory(self) -> bool:
+        """Its share is one of bytes."""
+        return KINDS[self.kind].group == "memory"

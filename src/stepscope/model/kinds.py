@@ -42,6 +42,9 @@ class Signal:
     RIVAL_CORES: Final = 0.2  # CPU time of other threads, from which on they hold the GIL
     GIL_CORES: Final = 1.3  # threads that take turns do not use more CPUs than this together
     WRITTEN_BYTES_PER_S: Final = 1e6  # to a disk, saves not counted
+    # Memory.
+    MEMORY_SHORT: Final = 0.92  # of the limit
+    SCATTERED_BYTES: Final = 256 << 20  # free, and not in the allocator's largest piece
     GPU_WAITS_FOR_HOST: Final = 0.9  # a GPU that is busy less than this has gaps
 
 
@@ -110,7 +113,8 @@ KINDS: dict[str, Kind] = {
             leak=_T.MEMORY_ALLOCATION,
             cycle_garbage=_T.MEMORY_ALLOCATION,
             fragmentation=_T.MEMORY_ALLOCATION,
-            memory_pressure=_T.MEMORY_ALLOCATION,
         ),
+        # Of the limit: from there on the next larger batch is the last one.
+        *_kinds("memory", 0.92, 0.97, memory_pressure=_T.MEMORY_ALLOCATION),
     )
 }

@@ -160,13 +160,16 @@ class Coverage(NamedTuple):
     rss_bytes: int
     tensor_bytes: int  # that were seen
     before_bytes: int | None = None  # RSS before the first step's tensors: Python, torch, libraries
+    mapped_bytes: int | None = None  # files, libraries' code and shared memory that came since
+    free_bytes: int | None = None  # that libc's allocator keeps, and nobody uses
     python_bytes: int | None = None  # the Python heap, where tracemalloc was on
     shared_bytes: int | None = None  # of the RSS, shared with other processes
     pinned_bytes: int | None = None
 
     @property
     def unexplained_bytes(self) -> int:
-        known = self.tensor_bytes + (self.before_bytes or 0)
+        parts = (self.before_bytes, self.mapped_bytes, self.free_bytes)
+        known = self.tensor_bytes + sum(part for part in parts if part)
         return max(0, self.rss_bytes - known)
 
 
@@ -191,7 +194,7 @@ class RefusedAllocation(NamedTuple):
 
 class GcGeneration(NamedTuple):
     generation: int
-    count: int
+    collections: int
     total_ms: float
     longest_ms: float
     collected: int

@@ -143,6 +143,37 @@ PROCESS_BLOCKED_IO_NS: Final = "process.blocked_io_ns"  # waiting for a disk, ma
 PROCESS_SWITCHES: Final = "process.context_switches"  # voluntary and not
 PROCESS_THREADS: Final = "process.threads"  # gauge
 
+# Memory of tensors and of what libraries take for themselves (collect/tensor_memory.py). In events
+# of type ALLOCATION the columns have meanings of their own: cpu_start_ns is the number of the stack
+# (0: none), cpu_ns that of the layer at work (0: none), flags what the block is for: 0 not known, 1
+# to 7 by the order of model/memory.py, 8 a library's own; text is the innermost open span.
+MEMORY_ALLOC: Final = "memory.alloc"  # arg: address; value: bytes; on steps that are looked at
+MEMORY_FREE: Final = "memory.free"  # arg: address; value: bytes; stack and label of the allocation
+MEMORY_LABEL: Final = "memory.label"  # arg: address; flags: what it has turned out to be for
+MEMORY_REFUSED: Final = "memory.refused"  # value: bytes that could not be had
+MEMORY_HELD: Final = "memory.held"  # arg: blocks; value: bytes that this stack holds for this
+# purpose, where that has changed since it was told last
+MEMORY_WINDOW: Final = "memory.window"  # mark: all that is held was told; arg: how many steps one
+# step with stacks stands for
+MEMORY_LOOK_BEGIN: Final = "memory.look_begin"  # mark: from here every block is told; arg: bytes
+MEMORY_LOOK_END: Final = "memory.look_end"  # mark: to here; arg: bytes
+MEMORY_STEP_PEAK: Final = "memory.step_peak_bytes"  # sample at a step end; arg: bytes at that end
+MEMORY_TOTAL: Final = "memory.total"  # mark at a window; text: JSON of the core's totals()
+MEMORY_SEEN: Final = "memory.seen"  # mark; text: JSON: which libraries are watched, or why none
+MEMORY_LIMIT: Final = "memory.limit"  # sample: bytes; arg: what counts against it now; text: kind
+MEMORY_GARBAGE: Final = "memory.garbage"  # mark; arg: stack; text: JSON: what a collection freed
+MEMORY_HOLDER: Final = "memory.holder"  # mark; arg: stack; text: JSON: who refers to its blocks
+MEMORY_RSS: Final = "memory.rss_bytes"  # sample at a window; arg: of it, shared with others
+MEMORY_BEFORE: Final = "memory.before_bytes"  # the same, when the first tensor could be seen
+MEMORY_PINNED: Final = "memory.pinned_bytes"  # sample at a window: page-locked, by torch
+MEMORY_CUDA: Final = "memory.cuda_history"  # mark; text: name of a file of the run
+HEAP_RESERVED: Final = "heap.reserved_bytes"  # sample at a window: libc's allocator, without
+# mappings of single blocks; arg: bytes of those
+HEAP_FREE: Final = "heap.free_bytes"  # sample: of these, not in use; arg: the free piece at the top
+PYTHON_LINE: Final = "python.line_bytes"  # sample; arg: blocks; text: "line\tfile" (tracemalloc)
+OWN_LOOK: Final = "stepscope.look"  # span: who holds what grows was looked for
+OWN_MEMORY_NS: Final = "stepscope.memory_ns"  # wall time of the program that all this cost
+
 # Samples about Python's own memory, where tracemalloc is on.
 PYTHON_PEAK_BYTES: Final = "python.peak_bytes"  # since the sample before it
 

@@ -19,6 +19,7 @@ class Phase(enum.StrEnum):
     CHECKPOINT_SAVE = "checkpoint save"
     GC = "gc"
     PYTHON_BETWEEN = "python between"
+    PROFILING = "profiling"  # stepscope's own closer looks, where they take long
     UNEXPLAINED = "unexplained"
 
 
@@ -34,4 +35,5 @@ PHASE_OF_SPAN: dict[str, Phase] = {
     names.OPTIMIZER_CLIP: Phase.OPTIMIZER,
     names.SAVE: Phase.CHECKPOINT_SAVE,
     names.GC: Phase.GC,
+    names.OWN_LOOK: Phase.PROFILING,
 }

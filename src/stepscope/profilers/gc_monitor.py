@@ -61,7 +61,7 @@ class GCMonitor:
 
     @property
     def count_by_generation(self) -> dict[int, int]:
-        return {one.generation: one.count for one in self.get_use().generations}
+        return {one.generation: one.collections for one in self.get_use().generations}
 
     @property
     def time_by_generation(self) -> dict[int, timedelta]:

@@ -27,6 +27,8 @@ def _choose() -> tuple[Any, str]:
             from stepscope.record.twin_sampler import TwinStackSampler
 
             _native.StackSampler = partial(TwinStackSampler, _native)
+        if not hasattr(_native, "TensorHeap"):
+            _native.TensorHeap = None
         return _native, "the compiled extension was loaded"
     except ImportError as error:
         from stepscope.record.twin import TwinCore

@@ -6,7 +6,16 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
-__all__ = ["Core", "Ledger", "Node", "Operation", "StackSampler", "StackTable", "Tracker"]
+__all__ = [
+    "Core",
+    "Ledger",
+    "Node",
+    "Operation",
+    "StackSampler",
+    "StackTable",
+    "TensorHeap",
+    "Tracker",
+]
 
 # (number, number of its caller, file, function, line). Caller 0: outermost. A code object that was
 # freed before anybody could look has no file, the function "?" and line 0.
@@ -57,8 +66,8 @@ class Tracker(Protocol):
 
     The first 255 types of memory are told apart; all others are one more, "(other types)". Wrong
     bookings are counted and listed and leave the totals right. Events wait, up to a million, until
-    the writer (`attach`) or `take` takes them; who books when there is no room waits for the writer,
-    or calls `full`.
+    the writer (`attach`) or `take` takes them; who books when there is no room waits for the
+    writer, or calls `full`.
     """
 
     enabled: bool
@@ -168,6 +177,55 @@ class StackSampler(Protocol):
         nodes, lost_nodes (freed before they could be told) and cpu_ns of its thread."""
 
 
+class TensorHeap(Protocol):
+    """Every block of torch's CPU allocator, seen where it calls malloc. One a process.
+
+    Labels say what a block is for: 0 not known, 1 to 7 by the order of model/memory.py's
+    CATEGORIES, 8 taken by a library for itself. Stacks are numbers as the StackSampler has them.
+    """
+
+    def watch(self, library: str, least_bytes: int = 0, /) -> int:
+        """Have a loaded library's calls go through us: how many of its imports changed; 0: it is
+        not loaded, or known already; -1: its table cannot be written. With `least_bytes`, its
+        blocks are a library's own, and smaller ones are passed over."""
+
+    def stop(self) -> None:
+        """Put everything back as it was."""
+
+    def book(self, on: bool, /) -> None: ...
+    def stacks(self, on: bool, /) -> None: ...
+    def record(self, on: bool, /) -> None:
+        """An event for each block that comes and goes (model/names.py)."""
+
+    def layer(self, number: int, /) -> None:
+        """The layer that this thread is at work in, for the events; 0: none."""
+
+    def label(self, address: int, label: int, /) -> bool:
+        """False: there is no such block."""
+
+    def end_step(self) -> tuple[int, int]:
+        """(most bytes since the last call, bytes now)."""
+
+    def held(self, record: bool = False, /) -> list[tuple[int, int, int, int]]:
+        """[(stack, label, bytes, blocks)]; with `record` an event for each that has changed."""
+
+    def blocks(self, stack: int, /) -> list[tuple[int, int, int]]:
+        """[(address, bytes, step)] that this stack allocated and that are live."""
+
+    def find(self, address: int, /) -> tuple[int, int, int, int] | None:
+        """(bytes, label, stack, step) of a live block."""
+
+    def resolve(self) -> list[Node]:
+        """What the numbers that are new since the last call mean."""
+
+    def cost_ns(self, rounds: int, /) -> float:
+        """What booking a block and giving it back adds, measured now, stacks as they are set."""
+
+    def totals(self) -> dict[str, int]: ...
+    def malloc_info(self) -> tuple[int, int, int, int] | None:
+        """Bytes of libc's allocator: reserved, free, free at the top, in mappings of their own."""
+
+
 class Core(Protocol):
     """The calls of docs/architecture.md, "The recorder"."""
 
@@ -179,6 +237,8 @@ class Core(Protocol):
     Operation: Callable[[int, int, int], Operation]  # name, identity, how many runs to keep
     StackSampler: Callable[[int], StackSampler]
     Tracker: Callable[[int, Sequence[int]], Tracker]  # its number, and ids of names.TRACKED
+    # Names for alloc, free, refused, label, held. None: this core cannot see tensors.
+    TensorHeap: Callable[[int, int, int, int, int], TensorHeap] | None
 
     def now_ns(self) -> int: ...
     def intern(self, text: str, /) -> int: ...

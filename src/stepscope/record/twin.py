@@ -151,6 +151,8 @@ class TwinCore:
         row = (start_ns, end_ns - start_ns, -1, -1, read, cpu_ns, *numbers)
         self._push(log, (*row, self._step, log.track, SPAN, flags))
 
+    TensorHeap = None  # nothing in Python can see what libc10 calls
+
     def StackSampler(self, name: int) -> TwinStackSampler:  # noqa: N802
         return TwinStackSampler(self, name)
 

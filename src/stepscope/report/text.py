@@ -61,9 +61,10 @@ class _View:
         if len(self._summary.ranks) > 1:
             yield Text()
             yield self._ranks()
-        for number, finding in enumerate(self._summary.findings[:_FINDINGS], 1):
-            yield Text()
-            yield from self._finding(number, finding)
+        for number, finding in enumerate(self._summary.findings, 1):
+            if number <= _FINDINGS or finding.is_of_memory:
+                yield Text()
+                yield from self._finding(number, finding)
         if self._summary.operations:
             yield Text()
             yield self._operations()
@@ -151,7 +152,7 @@ class _View:
         return table
 
     def _finding(self, number: int, finding: Finding) -> Iterator[RenderableType]:
-        facts = [f"{percent(finding.share)} of the time"]
+        facts = [f"{percent(finding.share)} of the {'memory' if finding.is_of_memory else 'time'}"]
         if finding.kind != "compute" and finding.max_speedup is not None:
             facts.append(f"at most {factor(finding.max_speedup)} as fast")
         facts.append(f"confidence {int(finding.confidence * 100)} %")  # never rounded up

@@ -52,7 +52,7 @@ def profile_command(options: RunOptions) -> int:
         say(run.notice)
     with signals_held() as mask:
         status = _make_status_folder(run.path)
-        environment = child_environment(os.environ, run.path, status, options.settings.level)
+        environment = child_environment(os.environ, run.path, status, options.settings)
         try:
             child = start(command, environment, mask)
         except BaseException:

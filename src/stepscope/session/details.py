@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from stepscope.analyze.layers import LayerFold
 from stepscope.analyze.loop import Loop
+from stepscope.analyze.memory_run import MemoryFold
 from stepscope.analyze.pipeline import PipelineFold
 from stepscope.analyze.resources import ResourceFold
 from stepscope.analyze.stacks import StackFold
 from stepscope.analyze.timeline import make_timeline
 from stepscope.model.details import Details
 from stepscope.model.event import Batch
+from stepscope.model.memory import Memory
 from stepscope.model.process import ProcessInfo
 
 __all__ = ["DetailsFold"]
@@ -24,11 +26,13 @@ class DetailsFold:
         self._pipeline = PipelineFold()
         self._stacks = StackFold()
         self._layers = LayerFold()
+        self._memory: dict[int, MemoryFold] = {}  # by pid
 
     def update(self, process: ProcessInfo, batch: Batch) -> None:
         self._pipeline.update(process, batch)
         self._stacks.update(process, batch)
         self._layers.update(process, batch)
+        self._memory.setdefault(process.pid, MemoryFold()).update(batch)
 
     def update_outside(self, batch: Batch) -> None:
         """Of the launcher."""
@@ -53,4 +57,9 @@ class DetailsFold:
             op_steps=layers.op_steps,
             traits=layers.traits,
             timeline=make_timeline(first, resources, {loop.pid for loop in loops}),
+            memory=self._memory_of(first),
         )
+
+    def _memory_of(self, loop: Loop) -> Memory | None:
+        fold = self._memory.get(loop.pid)
+        return fold.get(loop.rank) if fold is not None else None

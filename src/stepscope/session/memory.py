@@ -7,6 +7,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache
 
@@ -215,10 +216,12 @@ class MemorySession:
             for event in self._gc_events(one)
             if wanted.contains(event.time_ns, event.step)
         ]
-        return heapq.merge(
-            self._tracked(wanted),
-            sorted(collections, key=lambda event: event.time_ns),
-            key=lambda event: event.time_ns,
+        return _with_totals(
+            heapq.merge(
+                self._tracked(wanted),
+                sorted(collections, key=lambda event: event.time_ns),
+                key=lambda event: event.time_ns,
+            )
         )
 
     def _tracked(self, wanted: EventRange) -> Iterator[MemoryEvent]:
@@ -266,3 +269,22 @@ class MemorySession:
         self.tracker.enabled = False
         self.tracker.detach()
         self._storage.close()
+
+
+def _with_totals(events: Iterator[MemoryEvent]) -> Iterator[MemoryEvent]:
+    """Collections change no totals: they have those of the event before them."""
+    last: MemoryEvent | None = None
+    for event in events:
+        if event.generation is None:
+            last = event
+            yield event
+        else:
+            yield (
+                event
+                if last is None
+                else replace(
+                    event,
+                    total_allocated_bytes=last.total_allocated_bytes,
+                    total_free_bytes=last.total_free_bytes,
+                )
+            )

@@ -164,7 +164,7 @@ class Program:
         if self._left:
             return
         self._left = True
-        self._guarded("the last events of the device", self._torch.poll)
+        self._guarded("the last events of torch", self._torch.leave)
         if self._stacks is not None:
             self._stacks.stop()
         if self.awake and self.recorder.counters()["recorded"]:

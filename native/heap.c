@@ -1,0 +1,286 @@
+#include "heap.h"
+
+#ifdef PEEK_KNOWS_FRAMES
+#include <errno.h>
+#include <malloc.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "got.h"
+#include "log.h"
+
+enum {
+    STACK_DEPTH = 64, /* the outer frames of a deeper stack are left out */
+    KNOWN_BITS = 12,
+    MEASURED_BYTES = 1024,
+};
+
+Heap heap;
+static int64_t library_least_bytes;
+
+/* ---- the lock ---- */
+
+/* A few dozen ns are spent inside, so spinning is cheaper than asking the kernel. */
+static atomic_flag is_locked = ATOMIC_FLAG_INIT;
+
+void heap_lock(void) {
+    for (int tries = 0; atomic_flag_test_and_set_explicit(&is_locked, memory_order_acquire); tries++)
+        if (tries > 100) sched_yield();
+}
+
+void heap_unlock(void) { atomic_flag_clear_explicit(&is_locked, memory_order_release); }
+
+/* A child has the parent's blocks, but not its threads: it books nothing. */
+static void in_child(void) {
+    atomic_store(&heap.books, false);
+    atomic_store(&heap.records, false);
+    heap_unlock();
+}
+
+/* ---- stacks ---- */
+
+/* Stacks that were met before, by the hash of their frames. Only those whose code is kept by us are
+ * remembered: then no other code can have its address. */
+typedef struct {
+    uint64_t hash;
+    uint32_t place;
+} Known;
+static Known known[1 << KNOWN_BITS];
+
+static uint64_t hash_of(const Site *sites, int depth) {
+    uint64_t hash = (uint64_t)depth;
+    for (int i = 0; i < depth; i++) {
+        hash = (hash ^ sites[i].code ^ (uint64_t)sites[i].instruction << 48) * 0x9E3779B97F4A7C15ull;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+/* Frame by frame. Needs the lock. `*kept`: the code of all of them is. */
+static uint32_t look_up(const Site *sites, int depth, bool *kept) {
+    int64_t now = now_ns();
+    uint32_t place = 0;
+    *kept = true;
+    for (int i = depth; i-- > 0;) {
+        bool full = false;
+        uint32_t code = nodes_code(&heap.nodes, sites[i].code, now, &full);
+        place = code ? nodes_add(&heap.nodes,
+                                 (Node){place, code - 1, (uint32_t)sites[i].instruction})
+                     : 0;
+        if (!place) {
+            heap.full++;
+            return 0;
+        }
+        *kept = *kept && nodes_keeps(&heap.nodes, place, sites[i].code);
+    }
+    return place;
+}
+
+/* The place of this stack among the nodes; 0: there is none. Needs the lock. */
+static uint32_t place_of(const Site *sites, int depth, uint64_t hash) {
+    Known *slot = &known[hash >> (64 - KNOWN_BITS)];
+    if (slot->place && slot->hash == hash) return slot->place;
+    bool kept;
+    uint32_t place = look_up(sites, depth, &kept);
+    if (place && kept) *slot = (Known){hash, place};
+    return place;
+}
+
+/* ---- events ---- */
+
+static int64_t number_of(uint32_t place) { return place ? heap.nodes.base + place : 0; }
+
+/* For these events the two columns of CPU time say which stack and which layer (model/names.py). */
+static void record(uint32_t name, uint64_t address, int64_t bytes, uint32_t place, uint8_t label) {
+    ThreadLog *log = log_current();
+    if (!log) return;
+    uint32_t layer = atomic_load_explicit(&heap.layer, memory_order_relaxed);
+    Event event = {
+        .time_ns = now_ns(),
+        .cpu_start_ns = number_of(place),
+        .cpu_ns = log->track == heap.layer_track ? layer : 0,
+        .arg = (int64_t)address,
+        .value = (double)bytes,
+        .name = name,
+        .text = log->depth ? log->open[log->depth - 1].name : 0,
+        .step = atomic_load_explicit(&current_step, memory_order_relaxed),
+        .track = log->track,
+        .type = EVENT_ALLOCATION,
+        .flags = label,
+    };
+    log_push(log, &event);
+}
+
+/* ---- booking ---- */
+
+static bool is_on(void) { return atomic_load_explicit(&heap.books, memory_order_relaxed); }
+
+static void book(void *address, size_t size, uint8_t label) {
+    Site sites[STACK_DEPTH];
+    bool wants_stack = atomic_load_explicit(&heap.stacks, memory_order_relaxed);
+    int depth = wants_stack ? peek_own(sites, STACK_DEPTH) : 0;
+    uint64_t hash = depth ? hash_of(sites, depth) : 0;
+    uint32_t step = atomic_load_explicit(&current_step, memory_order_relaxed);
+    heap_lock();
+    uint32_t place = depth ? place_of(sites, depth, hash) : 0;
+    heap.with_stack += place != 0;
+    ledger_alloc(&heap.ledger, (uint64_t)address, (int64_t)size, label, place, step, coarse_now_ns());
+    if (heap.ledger.all.live_bytes > heap.step_peak_bytes)
+        heap.step_peak_bytes = heap.ledger.all.live_bytes;
+    heap_unlock();
+    if (atomic_load_explicit(&heap.records, memory_order_relaxed))
+        record(heap.names.alloc, (uint64_t)address, (int64_t)size, place, label);
+}
+
+/* Before it is given back: another thread may be given the same address at once. */
+static void unbook(void *address) {
+    heap_lock();
+    const LedgerEntry *entry = ledger_find(&heap.ledger, (uint64_t)address);
+    LedgerEntry was = entry ? *entry : (LedgerEntry){0};
+    if (entry) ledger_free(&heap.ledger, (uint64_t)address);
+    heap_unlock();
+    if (was.address && atomic_load_explicit(&heap.records, memory_order_relaxed))
+        record(heap.names.free, (uint64_t)address, entry_size(&was), was.stack, entry_kind(&was));
+}
+
+static void refuse(size_t size) {
+    Site sites[STACK_DEPTH];
+    int depth = peek_own(sites, STACK_DEPTH);
+    heap_lock();
+    uint32_t place = depth ? place_of(sites, depth, hash_of(sites, depth)) : 0;
+    heap_unlock();
+    atomic_fetch_add(&heap.refused, 1);
+    record(heap.names.refused, 0, (int64_t)size, place, HEAP_UNKNOWN);
+}
+
+bool heap_label(uint64_t address, uint8_t label) {
+    heap_lock();
+    bool found = ledger_set_kind(&heap.ledger, address, label);
+    heap_unlock();
+    if (found && atomic_load_explicit(&heap.records, memory_order_relaxed))
+        record(heap.names.label, address, 0, 0, label);
+    return found;
+}
+
+/* ---- in place of the functions of libc ---- */
+
+static int tensor_memalign(void **out, size_t alignment, size_t size) {
+    int error = posix_memalign(out, alignment, size);
+    if (is_on()) {
+        if (!error)
+            book(*out, size, HEAP_UNKNOWN);
+        else if (error == ENOMEM)
+            refuse(size);
+    }
+    return error;
+}
+
+static void watched_free(void *address) {
+    if (address && is_on()) unbook(address);
+    free(address);
+}
+
+static void *booked(void *address, size_t size) {
+    if (address && (int64_t)size >= library_least_bytes && is_on())
+        book(address, size, HEAP_WORKSPACE);
+    return address;
+}
+
+static int library_memalign(void **out, size_t alignment, size_t size) {
+    int error = posix_memalign(out, alignment, size);
+    if (!error) booked(*out, size);
+    return error;
+}
+
+static void *library_malloc(size_t size) { return booked(malloc(size), size); }
+
+static void *library_calloc(size_t count, size_t size) {
+    return booked(calloc(count, size), count * size);
+}
+
+static void *library_realloc(void *address, size_t size) {
+    uint64_t before = (uint64_t)address;
+    bool was_there = false;
+    LedgerEntry was = {0};
+    if (address && is_on()) {
+        heap_lock();
+        const LedgerEntry *entry = ledger_find(&heap.ledger, before);
+        was_there = entry != NULL;
+        if (entry) was = *entry;
+        heap_unlock();
+        if (was_there) unbook(address);
+    }
+    void *made = realloc(address, size);
+    if (!made && size && was_there) { /* refused: the old block is still there */
+        book((void *)before, (size_t)entry_size(&was), entry_kind(&was));
+        return made;
+    }
+    return booked(made, size);
+}
+
+static const Import of_tensors[] = {
+    {"posix_memalign", tensor_memalign}, {"free", watched_free}, {0}};
+static const Import of_libraries[] = {
+    {"posix_memalign", library_memalign}, {"malloc", library_malloc}, {"calloc", library_calloc},
+    {"realloc", library_realloc},         {"free", watched_free},     {0}};
+
+int heap_watch(const char *library, int64_t least_bytes) {
+    if (least_bytes > 0) library_least_bytes = least_bytes;
+    return got_replace(library, least_bytes > 0 ? of_libraries : of_tensors);
+}
+
+void heap_stop(void) {
+    atomic_store(&heap.books, false);
+    got_restore();
+}
+
+static int64_t lasted_ns(long rounds, bool watched) {
+    int64_t began = now_ns();
+    for (long i = 0; i < rounds; i++) {
+        void *block = NULL;
+        if ((watched ? tensor_memalign : posix_memalign)(&block, 64, MEASURED_BYTES)) continue;
+        (watched ? watched_free : free)(block);
+    }
+    return now_ns() - began;
+}
+
+/* What measuring booked. */
+static void forget(long pairs) {
+    heap_lock();
+    LedgerTotals *both[] = {&heap.ledger.all, &heap.ledger.by_kind[HEAP_UNKNOWN]};
+    for (int i = 0; i < 2 && is_on(); i++) {
+        both[i]->allocated -= (uint64_t)pairs;
+        both[i]->freed -= (uint64_t)pairs;
+        both[i]->allocated_bytes -= pairs * MEASURED_BYTES;
+        both[i]->freed_bytes -= pairs * MEASURED_BYTES;
+    }
+    heap.with_stack -= is_on() && atomic_load(&heap.stacks) ? (uint64_t)pairs : 0;
+    heap_unlock();
+}
+
+double heap_cost_ns(long rounds) {
+    int64_t best[2] = {INT64_MAX, INT64_MAX};
+    for (int tries = 0; tries < 5; tries++) {
+        for (int watched = 0; watched < 2; watched++) {
+            int64_t took = lasted_ns(rounds, watched);
+            if (took < best[watched]) best[watched] = took;
+        }
+    }
+    forget(5 * rounds);
+    double added = rounds > 0 ? (double)(best[1] - best[0]) / (double)rounds : 0.0;
+    return added > 0.0 ? added : 0.0;
+}
+
+bool heap_make(HeapNames names) {
+    static bool minds_forks;
+    if (!minds_forks && pthread_atfork(heap_lock, heap_unlock, in_child)) return false;
+    minds_forks = true;
+    heap.names = names;
+    if (!heap.nodes.nodes && !nodes_make(&heap.nodes)) return false;
+    if (!heap.ledger.slots && !ledger_init(&heap.ledger)) return false;
+    return true;
+}
+
+#endif

@@ -1,0 +1,53 @@
+/* Every block that torch's CPU allocator, and large ones that libraries, take and give back.
+ *
+ * Their calls of malloc and its like go through here (got.h): each is passed on and then booked, in
+ * whatever thread, with or without the GIL. Nothing here waits for Python. */
+#ifndef STEPSCOPE_HEAP_H
+#define STEPSCOPE_HEAP_H
+
+#include "peek.h"
+
+#ifdef PEEK_KNOWS_FRAMES
+
+#include <stdatomic.h>
+
+#include "ledger.h"
+#include "nodes.h"
+
+/* What a block is for. 1 to 7 are those of model/memory.py in its order; the Python side labels them. */
+enum { HEAP_UNKNOWN = 0, HEAP_WORKSPACE = 8, HEAP_LABELS = 9 };
+
+typedef struct {
+    uint32_t alloc, free, refused, label, held;
+} HeapNames;
+
+typedef struct {
+    HeapNames names;
+    _Atomic bool books;   /* passes calls on only, otherwise */
+    _Atomic bool stacks;  /* takes the stack of each allocation */
+    _Atomic bool records; /* an event for each block */
+    _Atomic uint32_t layer; /* that is at work in thread `layer_track` */
+    uint32_t layer_track;
+    _Atomic uint64_t refused;
+    Ledger ledger; /* guarded by a lock of its own, as is the rest: */
+    Nodes nodes;
+    int64_t step_peak_bytes;
+    uint64_t with_stack, full; /* allocations; `full`: there was no room for their stack */
+} Heap;
+
+extern Heap heap; /* one a process */
+
+void heap_lock(void);
+void heap_unlock(void);
+bool heap_make(HeapNames names);
+/* How many imports of it were replaced (got.h). `least_bytes`: smaller blocks are passed on only;
+ * 0: it is torch's allocator, whose blocks are tensors. */
+int heap_watch(const char *library, int64_t least_bytes);
+void heap_stop(void);
+/* What booking a block and giving it back adds to both calls: the shortest of a few tries. */
+double heap_cost_ns(long rounds);
+/* The label of a block, and an event that says so; false: no such block. */
+bool heap_label(uint64_t address, uint8_t label);
+
+#endif
+#endif

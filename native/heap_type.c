@@ -1,0 +1,332 @@
+/* TensorHeap: see record/protocol.py. Its state is the process's one heap (heap.h). */
+#include "heap.h"
+
+#ifndef PEEK_KNOWS_FRAMES
+int add_tensor_heap(PyObject *module) {
+    (void)module; /* without stacks there is no line to name: record/core.py says there is none */
+    return 0;
+}
+#else
+
+#include <malloc.h>
+#include <stdlib.h>
+
+#include "clock.h"
+#include "log.h"
+
+typedef struct {
+    PyObject_HEAD
+    uint64_t lost_nodes;
+} TensorHeap;
+
+static PyObject *heap_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    HeapNames names;
+    if (kwargs && PyDict_Size(kwargs)) {
+        PyErr_SetString(PyExc_TypeError, "TensorHeap takes no keywords");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "IIIII:TensorHeap", &names.alloc, &names.free, &names.refused,
+                          &names.label, &names.held))
+        return NULL;
+    if (!heap_make(names)) return PyErr_NoMemory();
+    nodes_watch_codes();
+    return type->tp_alloc(type, 0);
+}
+
+PyDoc_STRVAR(watch_doc, "watch(library, least_bytes=0, /)\n--\n\n"
+                        "Book what a loaded library allocates; how many of its calls go through us now.");
+static PyObject *watch_method(PyObject *self, PyObject *args) {
+    (void)self;
+    const char *library;
+    long long least_bytes = 0;
+    if (!PyArg_ParseTuple(args, "s|L:watch", &library, &least_bytes)) return NULL;
+    return PyLong_FromLong(heap_watch(library, least_bytes));
+}
+
+PyDoc_STRVAR(stop_doc, "stop()\n--\n\nPut everything back as it was. What was booked stays known.");
+static PyObject *stop_method(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    heap_stop();
+    Py_RETURN_NONE;
+}
+
+static PyObject *set_flag(_Atomic bool *flag, PyObject *value) {
+    int is_true = PyObject_IsTrue(value);
+    if (is_true < 0) return NULL;
+    atomic_store(flag, is_true);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(book_doc, "book(on, /)\n--\n\nWhether blocks are booked.");
+static PyObject *book_method(PyObject *self, PyObject *value) {
+    (void)self;
+    return set_flag(&heap.books, value);
+}
+
+PyDoc_STRVAR(stacks_doc, "stacks(on, /)\n--\n\nWhether the stacks of allocations are taken.");
+static PyObject *stacks_method(PyObject *self, PyObject *value) {
+    (void)self;
+    return set_flag(&heap.stacks, value);
+}
+
+PyDoc_STRVAR(record_doc, "record(on, /)\n--\n\nWhether each block that comes or goes is an event.");
+static PyObject *record_method(PyObject *self, PyObject *value) {
+    (void)self;
+    return set_flag(&heap.records, value);
+}
+
+PyDoc_STRVAR(layer_doc, "layer(number, /)\n--\n\nThe layer that this thread is at work in; 0: none.");
+static PyObject *layer_method(PyObject *self, PyObject *value) {
+    (void)self;
+    unsigned long number = PyLong_AsUnsignedLong(value);
+    if (number == (unsigned long)-1 && PyErr_Occurred()) return NULL;
+    ThreadLog *log = log_current();
+    heap.layer_track = log ? log->track : 0;
+    atomic_store_explicit(&heap.layer, (uint32_t)number, memory_order_relaxed);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(label_doc, "label(address, label, /)\n--\n\nSay what a block is for; False: not known.");
+static PyObject *label_method(PyObject *self, PyObject *args) {
+    (void)self;
+    unsigned long long address;
+    unsigned char label;
+    if (!PyArg_ParseTuple(args, "Kb:label", &address, &label)) return NULL;
+    if (label >= HEAP_LABELS) {
+        PyErr_SetString(PyExc_ValueError, "label must be 0 to 8");
+        return NULL;
+    }
+    return PyBool_FromLong(heap_label(address, label));
+}
+
+PyDoc_STRVAR(end_step_doc, "end_step()\n--\n\n"
+                           "(most bytes since the last call, bytes now), and begin anew.");
+static PyObject *end_step_method(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    heap_lock();
+    int64_t live = heap.ledger.all.live_bytes, most = heap.step_peak_bytes;
+    heap.step_peak_bytes = live;
+    heap_unlock();
+    return Py_BuildValue("(LL)", (long long)most, (long long)live);
+}
+
+/* ---- what is held, by stack and label ---- */
+
+typedef struct {
+    int64_t bytes, blocks;
+} Held;
+
+/* Live bytes for each place and label, in `HEAP_LABELS` rows; NULL: out of memory. */
+static Held *held_now(uint32_t places) {
+    Held *held = calloc((size_t)(places + 1) * HEAP_LABELS, sizeof *held);
+    if (!held) return NULL;
+    heap_lock();
+    for (uint32_t i = 0; i < heap.ledger.used; i++) {
+        const LedgerEntry *entry = &heap.ledger.entries[i];
+        if (!entry->address) continue;
+        uint32_t place = entry->stack <= places ? entry->stack : 0;
+        Held *one = &held[(size_t)place * HEAP_LABELS + entry_kind(entry) % HEAP_LABELS];
+        one->bytes += entry_size(entry);
+        one->blocks++;
+    }
+    heap_unlock();
+    return held;
+}
+
+static long long number_of(uint32_t place) { return place ? heap.nodes.base + place : 0; }
+
+static void tell_held(ThreadLog *log, int64_t now, uint32_t place, uint8_t label, const Held *held) {
+    Event event = {
+        .time_ns = now,
+        .cpu_start_ns = number_of(place),
+        .arg = held->blocks,
+        .value = (double)held->bytes,
+        .name = heap.names.held,
+        .step = atomic_load_explicit(&current_step, memory_order_relaxed),
+        .track = log->track,
+        .type = EVENT_ALLOCATION,
+        .flags = label,
+    };
+    log_push(log, &event);
+}
+
+/* What was told last: of places that were known then. */
+static Held *last_held;
+static uint32_t last_places;
+
+static bool has_changed(const Held *held, uint32_t place, uint8_t label) {
+    const Held none = {0};
+    const Held *now = &held[(size_t)place * HEAP_LABELS + label], *before = &none;
+    if (last_held && place <= last_places) before = &last_held[(size_t)place * HEAP_LABELS + label];
+    return now->bytes != before->bytes || now->blocks != before->blocks;
+}
+
+static void tell_changes(const Held *held, uint32_t places) {
+    ThreadLog *log = log_current();
+    int64_t now = now_ns();
+    for (uint32_t place = 0; log && place <= places; place++)
+        for (uint8_t label = 0; label < HEAP_LABELS; label++)
+            if (has_changed(held, place, label))
+                tell_held(log, now, place, label, &held[(size_t)place * HEAP_LABELS + label]);
+}
+
+static PyObject *listed(const Held *held, uint32_t places) {
+    PyObject *found = PyList_New(0);
+    for (size_t at = 0; found && at < (size_t)(places + 1) * HEAP_LABELS; at++) {
+        if (!held[at].blocks) continue;
+        PyObject *row = Py_BuildValue("(LiLL)", number_of((uint32_t)(at / HEAP_LABELS)),
+                                      (int)(at % HEAP_LABELS), (long long)held[at].bytes,
+                                      (long long)held[at].blocks);
+        if (!row || PyList_Append(found, row) < 0) Py_CLEAR(found);
+        Py_XDECREF(row);
+    }
+    return found;
+}
+
+PyDoc_STRVAR(held_doc, "held(record=False, /)\n--\n\n"
+                       "[(stack, label, bytes, blocks)] of what is live now. With `record`, an event for each\n"
+                       "that is not what it was when it was recorded last.");
+static PyObject *held_method(PyObject *self, PyObject *args) {
+    (void)self;
+    int records = 0;
+    if (!PyArg_ParseTuple(args, "|p:held", &records)) return NULL;
+    uint32_t places = atomic_load(&heap.nodes.count);
+    Held *held = held_now(places);
+    if (!held) return PyErr_NoMemory();
+    if (records) tell_changes(held, places);
+    PyObject *found = listed(held, places);
+    if (records) {
+        free(last_held);
+        last_held = held;
+        last_places = places;
+    } else {
+        free(held);
+    }
+    return found;
+}
+
+PyDoc_STRVAR(cost_doc, "cost_ns(rounds, /)\n--\n\n"
+                       "What booking a block and giving it back adds, measured here and now.");
+static PyObject *cost_method(PyObject *self, PyObject *value) {
+    (void)self;
+    long rounds = PyLong_AsLong(value);
+    if (rounds == -1 && PyErr_Occurred()) return NULL;
+    return PyFloat_FromDouble(heap_cost_ns(rounds));
+}
+
+PyDoc_STRVAR(blocks_doc, "blocks(stack, /)\n--\n\n"
+                         "[(address, bytes, step)] of what that stack allocated and is live.");
+static PyObject *blocks_method(PyObject *self, PyObject *value) {
+    (void)self;
+    long long number = PyLong_AsLongLong(value);
+    if (number == -1 && PyErr_Occurred()) return NULL;
+    long long place = number ? number - heap.nodes.base : 0;
+    PyObject *found = PyList_New(0);
+    for (uint32_t i = 0; found; i++) {
+        heap_lock(); /* one by one: making a Python object may run anything */
+        bool more = i < heap.ledger.used;
+        LedgerEntry entry = more ? heap.ledger.entries[i] : (LedgerEntry){0};
+        heap_unlock();
+        if (!more) break;
+        if (!entry.address || entry.stack != place) continue;
+        PyObject *row = Py_BuildValue("(KLI)", (unsigned long long)entry.address,
+                                      (long long)entry_size(&entry), (unsigned int)entry.step);
+        if (!row || PyList_Append(found, row) < 0) Py_CLEAR(found);
+        Py_XDECREF(row);
+    }
+    return found;
+}
+
+PyDoc_STRVAR(find_doc, "find(address, /)\n--\n\n(bytes, label, stack, step) of a live block, or None.");
+static PyObject *find_method(PyObject *self, PyObject *value) {
+    (void)self;
+    unsigned long long address = PyLong_AsUnsignedLongLong(value);
+    if (address == (unsigned long long)-1 && PyErr_Occurred()) return NULL;
+    heap_lock();
+    const LedgerEntry *found = address ? ledger_find(&heap.ledger, address) : NULL;
+    LedgerEntry entry = found ? *found : (LedgerEntry){0};
+    heap_unlock();
+    if (!entry.address) Py_RETURN_NONE;
+    return Py_BuildValue("(LiLI)", (long long)entry_size(&entry), (int)entry_kind(&entry),
+                         number_of(entry.stack), (unsigned int)entry.step);
+}
+
+PyDoc_STRVAR(resolve_doc, "resolve()\n--\n\n"
+                          "[(number, caller, file, function, line)] that are new since the last call.");
+static PyObject *resolve_method(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return nodes_tell(&heap.nodes, &((TensorHeap *)self)->lost_nodes);
+}
+
+PyDoc_STRVAR(totals_doc, "totals()\n--\n\nBlocks and bytes so far, and what went wrong.");
+static PyObject *totals_method(PyObject *object, PyObject *unused) {
+    (void)unused;
+    heap_lock();
+    LedgerTotals all = heap.ledger.all, workspace = heap.ledger.by_kind[HEAP_WORKSPACE];
+    uint64_t with_stack = heap.with_stack, full = heap.full;
+    uint64_t doubled = heap.ledger.double_allocations;
+    heap_unlock();
+    return Py_BuildValue(
+        "{s:L,s:L,s:K,s:K,s:K,s:L,s:K,s:K,s:K,s:K,s:K}", "live_bytes", (long long)all.live_bytes,
+        "peak_bytes", (long long)all.peak_bytes, "live", (unsigned long long)all.live, "allocated",
+        (unsigned long long)all.allocated, "freed", (unsigned long long)all.freed,
+        "workspace_bytes", (long long)workspace.live_bytes, "with_stack",
+        (unsigned long long)with_stack, "without_room", (unsigned long long)full,
+        "double_allocations", (unsigned long long)doubled, "refused",
+        (unsigned long long)atomic_load(&heap.refused), "lost_nodes",
+        (unsigned long long)((TensorHeap *)object)->lost_nodes);
+}
+
+PyDoc_STRVAR(malloc_doc, "malloc_info()\n--\n\n"
+                         "(reserved, free, releasable at the top, in mappings of their own) bytes of libc's "
+                         "allocator, or None.");
+static PyObject *malloc_method(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || (__GLIBC__ == 2 && __GLIBC_MINOR__ >= 33))
+    struct mallinfo2 info;
+    Py_BEGIN_ALLOW_THREADS
+    info = mallinfo2();
+    Py_END_ALLOW_THREADS
+    return Py_BuildValue("(nnnn)", (Py_ssize_t)info.arena, (Py_ssize_t)info.fordblks,
+                         (Py_ssize_t)info.keepcost, (Py_ssize_t)info.hblkhd);
+#else
+    Py_RETURN_NONE;
+#endif
+}
+
+static PyMethodDef heap_methods[] = {
+    {"watch", watch_method, METH_VARARGS, watch_doc},
+    {"stop", stop_method, METH_NOARGS, stop_doc},
+    {"book", book_method, METH_O, book_doc},
+    {"stacks", stacks_method, METH_O, stacks_doc},
+    {"record", record_method, METH_O, record_doc},
+    {"layer", layer_method, METH_O, layer_doc},
+    {"label", label_method, METH_VARARGS, label_doc},
+    {"end_step", end_step_method, METH_NOARGS, end_step_doc},
+    {"held", held_method, METH_VARARGS, held_doc},
+    {"cost_ns", cost_method, METH_O, cost_doc},
+    {"blocks", blocks_method, METH_O, blocks_doc},
+    {"find", find_method, METH_O, find_doc},
+    {"resolve", resolve_method, METH_NOARGS, resolve_doc},
+    {"totals", totals_method, METH_NOARGS, totals_doc},
+    {"malloc_info", malloc_method, METH_NOARGS, malloc_doc},
+    {0},
+};
+
+static PyTypeObject TensorHeapType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "stepscope.record._native.TensorHeap",
+    .tp_doc = "Every block of torch's CPU allocator, where it calls malloc.",
+    .tp_basicsize = sizeof(TensorHeap),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = heap_new,
+    .tp_methods = heap_methods,
+};
+
+int add_tensor_heap(PyObject *module) {
+    if (!peek_works()) return PyErr_Occurred() ? -1 : 0;
+    if (PyType_Ready(&TensorHeapType) < 0) return -1;
+    return PyModule_AddObjectRef(module, "TensorHeap", (PyObject *)&TensorHeapType);
+}
+
+#endif

@@ -1,0 +1,59 @@
+"""Numbers of stacks of one process → places in the code."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from stepscope.analyze.user_code import is_users, named_function
+from stepscope.model.finding import Location
+
+__all__ = ["Frames"]
+
+DEPTH = 24  # frames of a stack that are shown
+# What stands in a stack because somebody looked.
+_OURS = re.compile(r"[/\\]stepscope[/\\](collect|session|record)[/\\]")
+
+
+class _Frame(NamedTuple):
+    caller: int
+    location: Location
+
+
+class Frames:
+    """`add` what `stack.frame` marks say; callers come before their callees."""
+
+    def __init__(self) -> None:
+        self._frames: dict[int, _Frame] = {}
+
+    def add(self, number: int, text: str) -> None:
+        caller, line, function, file = text.split("\t", 3)
+        location = Location(file or None, int(line) or None, function)
+        self._frames[number] = _Frame(int(caller), location)
+
+    def stack(self, number: int) -> tuple[Location, ...]:
+        """Innermost first; () for a stack that was not taken or not told."""
+        found: list[Location] = []
+        while number in self._frames and len(found) < DEPTH:
+            frame = self._frames[number]
+            if _OURS.search(frame.location.file or "") is None:
+                found.append(frame.location)
+            number = frame.caller
+        return tuple(found)
+
+    def users_lines(self, number: int) -> tuple[Location, ...]:
+        """All of the user's, innermost first: what makes one stack another one to a reader. Where
+        there is none, the whole stack."""
+        stack = self.stack(number)
+        lines = tuple(one for one in stack if is_users(one.file or "", one.function or ""))
+        return lines or stack
+
+    def users_line(self, number: int) -> Location:
+        """The user's innermost line; where there is none, the innermost of all; nothing known:
+        an empty place."""
+        lines = self.users_lines(number)
+        return _named(lines[0]) if lines else Location()
+
+
+def _named(place: Location) -> Location:
+    return Location(place.file, place.line, named_function(place.function or ""))

@@ -1,0 +1,235 @@
+"""Findings about memory: leaks, garbage in cycles, an allocator in pieces, and too little of it.
+
+Their shares are of bytes, not of time: of what the process held at most, or of the limit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from stepscope.analyze.evidence import Evidence
+from stepscope.analyze.growth import judge_growth
+from stepscope.analyze.judge import severity
+from stepscope.analyze.words import bytes_text, percent, plural
+from stepscope.model.finding import Finding, Location
+from stepscope.model.kinds import Signal
+from stepscope.model.memory import Fragmentation, Growing, Memory
+
+__all__ = ["memory_findings"]
+
+MOST_LEAKS: Final = 3
+LIKELY: Final = 0.9  # confidence in a leak that a collection did not free
+UNEXAMINED: Final = 0.6  # it grows steadily, but may be garbage that nobody collected
+PROCESS_ALONE: Final = 0.5  # nothing but the size of the process is known
+FEWEST_SAMPLES: Final = 30  # of the process's size, where nothing else is known
+LEAST_GROWN_BYTES: Final = 64 << 20
+LEAST_GROWN_SHARE: Final = 0.1
+
+
+def memory_findings(evidence: Evidence) -> list[Finding]:
+    """The worst first."""
+    memory = evidence.details.memory
+    if memory is None:
+        return list(_process_grows(evidence))
+    found = [
+        *_leaks(memory),
+        *_garbage(memory),
+        *_pressure(memory),
+        *(one for each in memory.fragmentation for one in _fragmentation(memory, each)),
+    ]
+    return sorted(found, key=lambda finding: -finding.severity)
+
+
+def _held_bytes(memory: Memory) -> float:
+    """The most that the process held."""
+    devices = [device.peak.bytes for device in memory.devices]
+    rss = memory.coverage.rss_bytes if memory.coverage is not None else 0
+    return float(max([rss, *devices, 1]))
+
+
+def _used_up(memory: Memory) -> float:
+    """How much of the run's life is over: 0.5, memory ends it in as many steps as it has made; 0:
+    nothing says that it will."""
+    if memory.refused:
+        return 1.0
+    headroom = memory.headroom
+    if headroom is None or headroom.steps is None:
+        return 0.0
+    done = max((step for device in memory.devices for step, _, _ in device.steps), default=0)
+    return done / (done + headroom.steps[1]) if done else 0.0
+
+
+# ---- leaks ----
+
+
+def _leaks(memory: Memory) -> Iterator[Finding]:
+    leaks = [one for one in memory.growing if one.verdict == "leak"]
+    for leak in leaks[:MOST_LEAKS]:
+        share = min(1.0, leak.live_bytes / _held_bytes(memory))
+        yield Finding(
+            kind="leak",
+            title=f"memory: a line keeps {bytes_text(leak.bytes_per_step)} more with every step",
+            share=share,
+            severity=max(severity("leak", share), _used_up(memory)),
+            confidence=LIKELY if leak.held_by or "collection" in leak.why else UNEXAMINED,
+            evidence=tuple(_leak_sentences(memory, leak)),
+            missing=() if leak.held_by else ("Who refers to it was not found.",),
+            location=leak.location,
+            measures={"bytes_per_step": leak.bytes_per_step, "live_bytes": float(leak.live_bytes)},
+        )
+
+
+def _leak_sentences(memory: Memory, leak: Growing) -> Iterator[str]:
+    yield (
+        f"It holds {bytes_text(leak.live_bytes)} in {plural(leak.live_blocks, 'block')} after step"
+        f" {leak.last_step:,}, and {bytes_text(leak.bytes_per_step)} more with every step."
+    )
+    yield leak.why
+    if leak.held_by:
+        yield f"Held by: {' ← '.join(leak.held_by)}."
+    headroom = memory.headroom
+    if headroom is not None and headroom.steps is not None:
+        low, likely, high = headroom.steps
+        about = f"{likely:,.0f}" if high - low < 1 else f"{likely:,.0f} ({low:,.0f} to {high:,.0f})"
+        yield (
+            f"Memory runs out in about {about} steps: {bytes_text(headroom.used_bytes)} of"
+            f" {bytes_text(headroom.limit_bytes)} ({headroom.limit}) are used."
+        )
+
+
+def _process_grows(evidence: Evidence) -> Iterator[Finding]:
+    """From the size of the process alone, where nobody asked for more."""
+    timeline = evidence.details.timeline
+    points = [
+        (point.at_ms / 1e3, point.program_rss_bytes)
+        for point in (timeline.points if timeline is not None else ())
+        if point.program_rss_bytes is not None
+    ]
+    whole = evidence.whole
+    if len(points) < FEWEST_SAMPLES or not whole.steps:
+        return
+    most = max(size for _, size in points)
+    growth = judge_growth(points, max(LEAST_GROWN_BYTES, LEAST_GROWN_SHARE * most))
+    if not growth.leaks or growth.slope is None or growth.grown_bytes is None:
+        return
+    share = min(1.0, growth.grown_bytes / most)
+    a_step = growth.slope * whole.step_ns / 1e9
+    yield Finding(
+        kind="leak",
+        title=f"memory: the process grows by {bytes_text(a_step)} with every step",
+        share=share,
+        severity=severity("leak", share),
+        confidence=PROCESS_ALONE,
+        evidence=(
+            f"It grew by {bytes_text(growth.grown_bytes)} to {bytes_text(most)}. {growth.why}",
+        ),
+        missing=("Which line it is shows with: stepscope run --memory …",),
+        measures={"bytes_per_step": a_step},
+    )
+
+
+# ---- garbage ----
+
+
+def _garbage(memory: Memory) -> Iterator[Finding]:
+    for one in memory.growing:
+        if one.verdict != "cycle garbage":
+            continue
+        share = min(1.0, one.live_bytes / _held_bytes(memory))
+        what = f" of class {one.made_by}" if one.made_by else ""
+        yield Finding(
+            kind="cycle-garbage",
+            title=f"memory: tensors wait in cycles{what} for the garbage collector",
+            share=share,
+            severity=severity("cycle-garbage", share),
+            confidence=LIKELY,  # a collection was seen to free it
+            evidence=(
+                (
+                    f"{bytes_text(one.bytes_per_step)} more with every step until Python collects;"
+                    f" {bytes_text(one.live_bytes)} at the last look."
+                ),
+                one.why,
+                *((f"Objects of class {one.made_by} refer to each other.",) if one.made_by else ()),
+            ),
+            location=one.location,
+            measures={"bytes_per_step": one.bytes_per_step},
+        )
+        return
+
+
+# ---- too little ----
+
+
+def _pressure(memory: Memory) -> Iterator[Finding]:
+    headroom = memory.headroom
+    if headroom is None:
+        return
+    share = min(1.0, headroom.used_bytes / headroom.limit_bytes) if headroom.limit_bytes else 0.0
+    if memory.refused:
+        share = 1.0
+    if share < Signal.MEMORY_SHORT:
+        return
+    refused = memory.refused[-1] if memory.refused else None
+    largest = _largest_category(memory)
+    used, limit = bytes_text(headroom.used_bytes), bytes_text(headroom.limit_bytes)
+    sentences = [f"{used} of {limit} are used ({headroom.limit})."]
+    if refused is not None:
+        sentences.insert(0, f"An allocation of {bytes_text(refused.bytes)} was refused.")
+    if largest is not None:
+        sentences.append(f"Most of the tensors' peak is {largest[0]}: {percent(largest[1])}.")
+    yield Finding(
+        kind="memory-pressure",
+        title="memory: it ran out" if refused else "memory: nearly all of it is used",
+        share=share,
+        severity=1.0 if refused else severity("memory-pressure", share),
+        confidence=1.0 if refused else LIKELY,
+        evidence=tuple(sentences),
+        location=refused.location if refused else Location(),
+        measures={f"{name}_share": part for name, part in _categories(memory).items()},
+    )
+
+
+def _categories(memory: Memory) -> dict[str, float]:
+    """Of the highest peak: how much of it each purpose has."""
+    device = max(memory.devices, key=lambda one: one.peak.bytes, default=None)
+    if device is None or not device.peak.parts_bytes:
+        return {}
+    sizes: Counter[str] = Counter()
+    for part in device.peak.parts:
+        sizes[part.category] += part.bytes
+    return {name: size / device.peak.parts_bytes for name, size in sizes.items()}
+
+
+def _largest_category(memory: Memory) -> tuple[str, float] | None:
+    shares = _categories(memory)
+    best = max(shares, key=shares.__getitem__, default=None)
+    return (best, shares[best]) if best is not None else None
+
+
+# ---- in pieces ----
+
+
+def _fragmentation(memory: Memory, one: Fragmentation) -> Iterator[Finding]:
+    if one.largest_free_bytes is None:
+        return
+    scattered = one.free_bytes - one.largest_free_bytes
+    share = min(1.0, scattered / _held_bytes(memory))
+    if scattered < Signal.SCATTERED_BYTES:
+        return
+    yield Finding(
+        kind="fragmentation",
+        title=f"memory: {one.allocator} keeps {bytes_text(scattered)} in pieces that nobody uses",
+        share=share,
+        severity=severity("fragmentation", share),
+        confidence=LIKELY if one.inactive_split_bytes is not None else PROCESS_ALONE,
+        evidence=(
+            (
+                f"{bytes_text(one.allocated_bytes)} of {bytes_text(one.reserved_bytes)} that it"
+                f" has taken are in use; of the free rest, {bytes_text(one.largest_free_bytes)}"
+                " are in one piece."
+            ),
+        ),
+        measures={"glibc": float(one.allocator == "glibc"), "scattered_bytes": float(scattered)},
+    )
