@@ -235,11 +235,12 @@ class Inside:
             self._say_cost()
             self.recorder.flush()
             for news in self._tail.read_new():
+                batches = [batch for batch in news.batches if not _is_tracked(batch)]
                 if news.base == self._program.base:
-                    for batch in news.batches:
+                    for batch in batches:
                         self._fold.update(batch)
                 for follower in self._followers:
-                    follower.update(news.process, news.batches)
+                    follower.update(news.process, batches)
             self._forget_gone()
 
     def tidy(self) -> None:
@@ -247,6 +248,12 @@ class Inside:
         self.pull()
         if ENV_RUN not in os.environ:  # a launcher takes away what it has read
             self._tail.drop_done(_FILES_KEPT)
+
+    @property
+    def has_old_files(self) -> bool:
+        """There is something to let go of."""
+        own = self._program.base
+        return sum(1 for _ in own.parent.glob(f"{own.name}.*.frames")) > _FILES_KEPT
 
     def _say_totals(self) -> None:
         said = 0
@@ -305,6 +312,12 @@ class Inside:
             self.pull()
             if follower in self._followers:
                 self._followers.remove(follower)
+
+
+def _is_tracked(batch: Batch) -> bool:
+    """Of a memory profiler, which reads them by itself (store/batch_index.py); there may be
+    millions of these events."""
+    return batch.names[batch.columns["name"][0]] == names.TRACKED_TOTALS
 
 
 _inside: Inside | None = None

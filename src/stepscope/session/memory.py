@@ -166,7 +166,8 @@ class MemorySession:
     def tidy(self) -> None:
         """Called now and then: nothing piles up that can be let go."""
         self.flush()
-        self._inside.tidy()
+        if self._inside.has_old_files:
+            self._inside.tidy()
 
     # ---- what is known ----
 
@@ -264,7 +265,7 @@ class MemorySession:
             if self._is_closed:
                 return
             self._is_closed = True
-        self.flush()
+        self.tidy()
         self._gc.stop()
         self.tracker.enabled = False
         self.tracker.detach()
