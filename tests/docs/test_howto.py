@@ -50,7 +50,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     [
         r"512 bytes now, 4608 at most",
         r"\{'GPU': 0, 'Pinned': 512\}",
-        r"512 bytes at 0xa000, allocated in <module>, line 14",
+        r"512 bytes at 0xa000, allocated in <module>, line 13",
         r"1 unknown_free 0x1000",
         r"REALLOCATION 512 4608",
         r"DEALLOCATION 4096 512",

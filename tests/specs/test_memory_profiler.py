@@ -45,9 +45,10 @@ def members() -> list[tuple[str, str]]:
     for line in block.splitlines():
         if kind := _TYPE.search(line):
             owner = kind[1].removeprefix("I")
-        elif member := _VALUE.match(line) if owner == "MemoryEventType" else _MEMBER.match(line):
-            if member[1] != owner:  # constructors are tested below
-                found.append((owner, member[1]))
+            continue
+        member = (_VALUE if owner == "MemoryEventType" else _MEMBER).match(line)
+        if member and member[1] != owner:  # constructors are tested below
+            found.append((owner, member[1]))
     return found
 
 
@@ -118,8 +119,9 @@ def test_the_interface_works_from_one_end_to_the_other() -> None:
     assert (address, size) == (0x1000, 1024)
     assert trace[0].file == __file__
 
+    enabled = [profiler.is_enabled]
     profiler.disable()
-    assert not profiler.is_enabled
+    enabled.append(profiler.is_enabled)
     profiler.enable()
-    assert profiler.is_enabled
+    assert [*enabled, profiler.is_enabled] == [True, False, True]
     profiler.close()

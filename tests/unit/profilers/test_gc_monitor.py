@@ -72,10 +72,10 @@ def test_durations_agree_with_an_independent_timer() -> None:
 
 def test_objects_that_were_collected_are_told() -> None:
     with GCMonitor() as monitor:
-        for _ in range(10):
-            cycle: list[Any] = []
+        cycles: list[list[Any]] = [[] for _ in range(10)]
+        for cycle in cycles:
             cycle.append(cycle)
-        del cycle
+        del cycle, cycles
         gc.collect()
     assert monitor.objects_collected >= 10
     assert monitor.objects_uncollectable == 0

@@ -5,7 +5,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -36,12 +36,13 @@ TRACKED = {
 @pytest.fixture(params=["own recording", "in memory", "run folder", "publisher"])
 def profiler(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryProfiler]:
     """Each way to keep events in turn."""
-    made = {
+    makers: dict[str, Callable[[], MemoryProfiler]] = {
         "own recording": MemoryProfiler,
         "in memory": lambda: MemoryProfiler(storage=InMemoryStorage()),
         "run folder": lambda: MemoryProfiler(storage=RunFolderStorage(tmp_path / "run")),
         "publisher": lambda: MemoryProfiler(event_publisher=CallbackPublisher()),
-    }[request.param]()
+    }
+    made = makers[request.param]()
     yield made
     made.close()
 
@@ -171,10 +172,11 @@ def test_stack_traces_are_taken_only_when_wanted_and_as_deep(profiler: MemoryPro
 
 
 def test_a_profiler_that_is_disabled_books_nothing(profiler: MemoryProfiler) -> None:
-    assert profiler.is_enabled
+    enabled = [profiler.is_enabled]
     profiler.disable()
     profiler.track_allocation(0x1000, 1, "CPU")
-    assert not profiler.is_enabled
+    enabled.append(profiler.is_enabled)
+    assert enabled == [True, False]
     profiler.enable()
     profiler.track_allocation(0x2000, 2, "CPU")
     assert profiler.get_statistics().total_allocated_bytes == 2
@@ -274,15 +276,15 @@ def test_a_publisher_is_told_at_once_and_may_book_itself() -> None:
     def remember(event: MemoryEvent) -> None:
         seen.append((event.memory_event_type, event.size_bytes))
         if event.size_bytes == 1:
-            profiler.track_allocation(0x2000, 2, "CPU")
+            books.track_allocation(0x2000, 2, "CPU")
 
     publisher = CallbackPublisher(remember)
-    with MemoryProfiler(event_publisher=publisher) as profiler:
-        profiler.auto_snapshot = False
-        profiler.track_allocation(0x1000, 1, "CPU")
+    with MemoryProfiler(event_publisher=publisher) as books:
+        books.auto_snapshot = False
+        books.track_allocation(0x1000, 1, "CPU")
         assert seen == [(MemoryEventType.ALLOCATION, 1), (MemoryEventType.ALLOCATION, 2)]
         publisher.subscribers.clear()
-        profiler.track_deallocation(0x1000)
+        books.track_deallocation(0x1000)
         assert len(seen) == 2
 
 
@@ -350,11 +352,10 @@ def test_a_forked_child_goes_on_with_what_is_allocated_and_takes_its_own_snapsho
         try:
             profiler.track_deallocation(0x1000, 100)
             deadline = time.monotonic() + 20
-            while time.monotonic() < deadline:
-                kinds = [event.memory_event_type for event in profiler.get_events()]
-                if MemoryEventType.SNAPSHOT in kinds:
-                    break
+            kinds: set[MemoryEventType] = set()
+            while MemoryEventType.SNAPSHOT not in kinds and time.monotonic() < deadline:
                 time.sleep(0.01)
+                kinds = {event.memory_event_type for event in profiler.get_events()}
             free = tracked(profiler.get_events())[0]
             ok = (
                 MemoryEventType.SNAPSHOT in kinds
