@@ -65,8 +65,8 @@ bool names_add(uint32_t id, const char *text, size_t length) {
 
 /* ---- frames ---- */
 
-/* Eight bytes at a time: table k is what a byte does that has k more bytes behind it. */
-static uint32_t crc_table[8][256];
+/* Sixteen bytes at a time: table k is what a byte does that has k more bytes behind it. */
+static uint32_t crc_table[16][256];
 
 static void make_crc_table(void) {
     for (uint32_t i = 0; i < 256; i++) {
@@ -74,28 +74,31 @@ static void make_crc_table(void) {
         for (int k = 0; k < 8; k++) c = c & 1 ? 0xEDB88320u ^ (c >> 1) : c >> 1;
         crc_table[0][i] = c;
     }
-    for (int k = 1; k < 8; k++)
+    for (int k = 1; k < 16; k++)
         for (int i = 0; i < 256; i++) {
             uint32_t c = crc_table[k - 1][i];
             crc_table[k][i] = crc_table[0][c & 255] ^ (c >> 8);
         }
 }
 
-static inline uint32_t crc_eight(uint32_t c, const char *bytes) {
-    uint32_t low, high;
-    memcpy(&low, bytes, 4);
-    memcpy(&high, bytes + 4, 4);
-    low ^= c;
-    return crc_table[7][low & 255] ^ crc_table[6][low >> 8 & 255] ^ crc_table[5][low >> 16 & 255] ^
-           crc_table[4][low >> 24] ^ crc_table[3][high & 255] ^ crc_table[2][high >> 8 & 255] ^
-           crc_table[1][high >> 16 & 255] ^ crc_table[0][high >> 24];
+/* What four bytes do that have `behind` more bytes behind them. */
+static inline uint32_t crc_four(uint32_t word, int behind) {
+    return crc_table[behind + 3][word & 255] ^ crc_table[behind + 2][word >> 8 & 255] ^
+           crc_table[behind + 1][word >> 16 & 255] ^ crc_table[behind][word >> 24];
+}
+
+static inline uint32_t crc_sixteen(uint32_t c, const char *bytes) {
+    uint32_t words[4];
+    memcpy(words, bytes, 16);
+    return crc_four(words[0] ^ c, 12) ^ crc_four(words[1], 8) ^ crc_four(words[2], 4) ^
+           crc_four(words[3], 0);
 }
 
 static uint32_t crc32_of(const char *bytes, size_t length) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_crc_table);
     uint32_t c = 0xFFFFFFFFu;
-    for (; length >= 8; length -= 8, bytes += 8) c = crc_eight(c, bytes);
+    for (; length >= 16; length -= 16, bytes += 16) c = crc_sixteen(c, bytes);
     for (; length; length--, bytes++) c = crc_table[0][(c ^ (uint8_t)*bytes) & 255] ^ (c >> 8);
     return c ^ 0xFFFFFFFFu;
 }
