@@ -36,10 +36,12 @@ class Reading(NamedTuple):
 def tracked_events(batch: Batch, wanted: EventRange, reading: Reading) -> Iterator[MemoryEvent]:
     """Those that are wanted, in order, each with the totals at its time."""
     texts = batch.names
-    name_of = {number: texts[number] for number in set(batch.columns["name"].tolist())}
+    numbers = batch.columns["name"].tolist()
+    name_of = {number: texts[number] for number in set(numbers)}
     if not any(name in _TYPES for name in name_of.values()):
         return
-    last = _last_row(batch, wanted)
+    begins = [name_of[number] == names.TRACKED_TOTALS for number in numbers]
+    last = _last_row(batch, wanted) if begins[0] and sum(begins) == 1 else batch.count
     rows = zip(*(batch.columns[column][:last].tolist() for column in _COLUMNS), strict=True)
     allocated = freed = 0
     for time_ns, number, arg, value, text, step, track, stack, profiler in rows:
@@ -71,9 +73,6 @@ def tracked_events(batch: Batch, wanted: EventRange, reading: Reading) -> Iterat
 
 
 def _last_row(batch: Batch, wanted: EventRange) -> int:
-    """Up to where rows matter. Those before the first that is wanted are needed for the totals."""
-    times = batch.columns["time_ns"]
-    if times[0] > wanted.end_ns or times[batch.count - 1] < wanted.start_ns:
-        return 0
-    is_alone = batch.names[batch.columns["name"][0]] == names.TRACKED_TOTALS
-    return bisect_right(times, wanted.end_ns) if is_alone else batch.count
+    """Up to where rows matter, in a batch as its tracker gave it: in the order of time. Those
+    before the first that is wanted are needed for the totals."""
+    return bisect_right(batch.columns["time_ns"], wanted.end_ns)

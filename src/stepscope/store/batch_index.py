@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,11 +31,16 @@ class _Place(NamedTuple):
     high_step: int
     names: Mapping[int, str]
 
+    @property
+    def extent(self) -> tuple[int, int, int, int]:
+        return self.first_ns, self.last_ns, self.low_step, self.high_step
+
 
 class BatchIndex:
     """Of the batches of tracked memory in `base.NNNN.frames`. Grows as the files do.
 
-    A batch that was seen and whose file is gone counts as dropped.
+    What a launcher converted is read from there, without an index. A batch that was seen, whose
+    file is gone and that nobody converted counts as dropped.
     """
 
     def __init__(self, base: Path) -> None:
@@ -79,24 +86,60 @@ class BatchIndex:
             return
 
     def load(self, wanted: EventRange) -> Iterator[Batch]:
-        """Those that hold wanted events. Times of one tracker only grow, and two of them that are
-        written in turns overlap by less than a flush: the search begins that much earlier."""
+        """Those that hold wanted events, oldest first."""
+        places = self._places_of(wanted)
+        with ExitStack() as stack:
+            files = self._open({place.path for place in places}, stack)
+            yield from self._converted(wanted, {frames_number(path) for path in files})
+            for place in places:
+                if place.path in files:
+                    yield _read(files[place.path], place)
+
+    def _places_of(self, wanted: EventRange) -> list[_Place]:
+        """Times of one tracker only grow, and those of several that are written in turns overlap by
+        less than a flush: the search begins that much earlier."""
         start_ns = wanted.start_ns - _OVERLAP_NS
         first = bisect_left(self._places, start_ns, key=lambda place: place.last_ns)
-        for place in self._places[first:]:
-            if place.first_ns > wanted.end_ns + _OVERLAP_NS:
-                return
-            if wanted.touches(place.first_ns, place.last_ns, place.low_step, place.high_step):
-                batch = _read(place)
-                if batch is None:
-                    self._forget(place.path)
-                else:
-                    yield batch
+        end_ns = wanted.end_ns + _OVERLAP_NS
+        near = takewhile(lambda place: place.first_ns <= end_ns, self._places[first:])
+        return [place for place in near if wanted.touches(*place.extent)]
+
+    def _open(self, paths: set[Path], stack: ExitStack) -> dict[Path, int]:
+        """Held open: they stay readable when somebody takes them away. A file that is gone was
+        converted by the launcher, or it was old."""
+        files = {}
+        for path in paths:
+            try:
+                files[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                stack.callback(os.close, files[path])
+            except OSError:
+                self._forget(path)
+        return files
+
+    @property
+    def _arrows(self) -> Path:
+        return self.base.with_name(f"{self.base.name}.arrows")
 
     def _forget(self, path: Path) -> None:
         gone = [place for place in self._places if place.path == path]
-        self.dropped_events += sum(place.rows - 1 for place in gone)
+        if not self._arrows.exists():
+            self.dropped_events += sum(place.rows - 1 for place in gone)
         self._places = [place for place in self._places if place.path != path]
+
+    def _converted(self, wanted: EventRange, held: set[int]) -> Iterator[Batch]:
+        """What a launcher made of files that are gone; `held`: numbers of those that we have."""
+        if not self._arrows.exists():
+            return
+        from stepscope.store.arrow import ArrowReader, to_batch
+
+        reader = ArrowReader(self._arrows)
+        for record_batch in reader.record_batches():
+            if reader.covers.file in held:
+                continue
+            batch = to_batch(record_batch)
+            times, steps = batch.columns["time_ns"].tolist(), batch.columns["step"].tolist()
+            if wanted.touches(min(times), max(times), min(steps), max(steps)):
+                yield batch
 
 
 _OVERLAP_NS = 10_000_000_000
@@ -106,14 +149,6 @@ def _has_number(path: Path) -> bool:
     return path.name.rsplit(".", 2)[1].isdigit()
 
 
-def _read(place: _Place) -> Batch | None:
-    payload_bytes = 8 + place.rows * ROW_BYTES
-    try:
-        file = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        payload = os.pread(file, payload_bytes, place.offset)
-    finally:
-        os.close(file)
-    return batch_of(memoryview(payload), place.names) if len(payload) == payload_bytes else None
+def _read(file: int, place: _Place) -> Batch:
+    payload = os.pread(file, 8 + place.rows * ROW_BYTES, place.offset)
+    return batch_of(memoryview(payload), place.names)
