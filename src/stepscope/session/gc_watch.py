@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable
 
 from stepscope.analyze.gc_use import Collection, GcFold
 from stepscope.model.event import Batch
@@ -23,6 +24,7 @@ class GcWatch:
         self._session: Inside | None = None
         self._fold = GcFold()
         self._seen = 0
+        self.forked: weakref.WeakMethod[Callable[[], None]] | None = None  # called in the child
 
     @property
     def is_running(self) -> bool:
@@ -79,3 +81,6 @@ class GcWatch:
         if self._session is not None:
             self._fold = GcFold(self._session.recorder.now_ns())
             self._seen = 0
+        forked = None if self.forked is None else self.forked()
+        if forked is not None:
+            forked()

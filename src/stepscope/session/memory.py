@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import heapq
 import itertools
 import threading
@@ -41,6 +42,14 @@ __all__ = ["MemorySession"]
 _numbers = itertools.count(1)
 _STACKS_KNOWN = 1024
 _STACK_NUMBER_BITS = 32  # model/names.py, TRACKED_FRAME
+_to_drain: weakref.WeakSet[MemorySession] = weakref.WeakSet()
+
+
+@atexit.register
+def _drain_all() -> None:
+    """The program ends without having closed its profilers."""
+    for session in list(_to_drain):
+        session.drain()
 
 
 class MemorySession:
@@ -67,12 +76,26 @@ class MemorySession:
         self._drains = storage is not None or publisher is not None
         self._storage = storage or (InMemoryStorage() if publisher else OwnRecording(self._inside))
         self._gc = GcWatch()
+        self._gc.forked = weakref.WeakMethod(self._forked)
         self._gc.start()
         weakref.finalize(
             self, self._inside.forget, f"{self._number}/memory/", [self._gc]
         ).atexit = False
-        if not self._drains:
+        if self._drains:
+            _to_drain.add(self)
+        else:
             self.tracker.attach()
+
+    def __del__(self) -> None:
+        """Nobody has it any more: what waits still reaches its storage."""
+        if getattr(self, "_drains", False):
+            self.drain()
+
+    def _forked(self) -> None:
+        """In a forked child: who held the lock is not here, and our files are new."""
+        self._lock = threading.RLock()
+        self._draining = False
+        self._told_stacks = 0
 
     def arm(self, first: weakref.WeakMethod[Callable[[], None]]) -> None:
         """Call this before the next event; the tracker's other calls are set along."""
@@ -252,7 +275,8 @@ class MemorySession:
 
     def leaks(self, min_age_ns: int) -> list[PotentialLeak]:
         """The largest first, of equal ones the oldest."""
-        found = self.tracker.live(self._recorder.now_ns() - min_age_ns)
+        before_ns = self._recorder.now_ns() - min_age_ns if min_age_ns else ALL_EVENTS.end_ns
+        found = self.tracker.live(before_ns)
         found.sort(key=lambda entry: (-entry[1], entry[3]))
         resolve = self._reading.resolve
         return [

@@ -64,11 +64,16 @@ class InMemoryStorage:
 
 
 class EventFiles:
-    """Writes events to `base.NNNN.frames`, which Trace reads as those of a process."""
+    """Writes events to `base.NNNN.frames`, which Trace reads as those of a process.
+
+    What the disk has no room for, what comes after the end, and what comes in a forked child (the
+    files are the parent's) is counted as dropped.
+    """
 
     def __init__(self, base: Path, header: bytes) -> None:
         self._base, self._header = base, header
         self._lock = threading.Lock()
+        self._pid = os.getpid()
         self._file: int | None = None
         self._number = self._bytes = self._lost = 0
         self._told: set[int] = set()  # names that stand in this file
@@ -89,7 +94,9 @@ class EventFiles:
         self._told = set()
 
     def store_events(self, batch: Batch) -> None:
-        """What the disk has no room for is counted as dropped."""
+        if os.getpid() != self._pid:
+            self._lost += batch.count
+            return
         with self._lock:
             if self._file is None:
                 self._lost += batch.count

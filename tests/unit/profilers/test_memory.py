@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -327,6 +329,20 @@ def test_a_run_folder_can_be_opened_later_with_the_stacks(tmp_path: Path) -> Non
     (alloc,) = [row for row in rows if row.name == names.TRACKED_ALLOC]
     frames = {row.arg & 0xFFFFFFFF: row.text for row in rows if row.name == names.TRACKED_FRAME}
     assert frames[alloc.cpu_start_ns].endswith(f"\tallocate_here\t{__file__}")
+
+
+@pytest.mark.parametrize("end", ["", "del profiler"])
+def test_a_program_that_does_not_close_its_profiler_loses_nothing(tmp_path: Path, end: str) -> None:
+    program = (
+        "from stepscope import MemoryProfiler, RunFolderStorage\n"
+        "profiler = MemoryProfiler(storage=RunFolderStorage('run'))\n"
+        "profiler.track_allocation(0x1000, 7, 'CPU')\n"
+    )
+    command = [sys.executable, "-W", "error", "-c", program + end]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    trace = open_trace(tmp_path / "run")
+    rows = [row for batch in trace.batches(trace.processes[0]) for row in batch.rows()]
+    assert [row.value for row in rows if row.name == names.TRACKED_ALLOC] == [7.0]
 
 
 def test_a_profiler_that_nobody_has_any_more_is_collected() -> None:

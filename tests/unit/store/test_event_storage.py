@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -30,8 +32,6 @@ def test_a_folder_that_cannot_be_written_to_is_said_so(tmp_path: Path) -> None:
 
 
 def test_files_go_on_in_the_next_one_and_each_can_be_read(tmp_path: Path) -> None:
-    import json
-
     storage = EventFiles(tmp_path / "process", json.dumps(PROCESS).encode())
     for number in range(70):
         storage.store_events(batch(1_000_000 * number, 1999))
@@ -41,8 +41,6 @@ def test_files_go_on_in_the_next_one_and_each_can_be_read(tmp_path: Path) -> Non
 
 
 def test_events_whose_file_is_gone_are_counted_as_dropped(tmp_path: Path) -> None:
-    import json
-
     storage = EventFiles(tmp_path / "process", json.dumps(PROCESS).encode())
     for number in range(70):
         storage.store_events(batch(1_000_000 * number, 1999))
@@ -58,3 +56,13 @@ def test_what_comes_after_the_end_is_counted_as_dropped(tmp_path: Path) -> None:
     storage.close()
     storage.store_events(batch(1000, 4))
     assert storage.dropped_events == 5
+
+
+def test_a_forked_child_leaves_the_files_to_its_parent(tmp_path: Path) -> None:
+    storage = EventFiles(tmp_path / "process", json.dumps(PROCESS).encode())
+    child = os.fork()
+    if child == 0:
+        storage.store_events(batch(1000, 4))
+        os._exit(0 if storage.dropped_events == 5 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert times(storage, ALL_EVENTS) == []
