@@ -34,14 +34,11 @@ static inline uint32_t room_of(int bits) {
     return ((uint32_t)1 << bits) - ((uint32_t)1 << bits) / 8;
 }
 
-/* Zeroed. Large tables ask for huge pages: what a big ledger waits for is the TLB. */
+/* Zeroed. Huge pages are not asked for: with the look ahead nobody waits for the TLB, and a system
+ * that has to find them takes longer than it does for all the small ones. */
 static void *pages_new(size_t bytes) {
     void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED) return NULL;
-#ifdef MADV_HUGEPAGE
-    if (bytes >= 4 << 20) madvise(pages, bytes, MADV_HUGEPAGE);
-#endif
-    return pages;
+    return pages == MAP_FAILED ? NULL : pages;
 }
 
 /* All of it will be written to, here and there: better to have it at once than by page faults. */
@@ -61,11 +58,7 @@ static void pages_free(void *pages, size_t bytes) {
 static void *pages_more(void *pages, size_t bytes, size_t wanted) {
 #ifdef MREMAP_MAYMOVE
     void *moved = mremap(pages, bytes, wanted, MREMAP_MAYMOVE);
-    if (moved == MAP_FAILED) return NULL;
-#ifdef MADV_HUGEPAGE
-    if (wanted >= 4 << 20) madvise(moved, wanted, MADV_HUGEPAGE);
-#endif
-    return moved;
+    return moved == MAP_FAILED ? NULL : moved;
 #else
     void *moved = pages_new(wanted);
     if (moved) {

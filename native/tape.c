@@ -12,9 +12,10 @@ static Piece *new_piece(Tape *tape) {
     if (piece) {
         tape->spares = atomic_load(&piece->next);
         tape->spare_count--;
-    } else if (tape->piece_count < TAPE_PIECES && (piece = aligned_alloc(64, sizeof *piece))) {
-        tape->piece_count++;
+    } else if (atomic_load(&tape->in_use) < TAPE_PIECES) {
+        piece = aligned_alloc(64, sizeof *piece);
     }
+    if (piece) atomic_fetch_add(&tape->in_use, 1);
     pthread_mutex_unlock(&tape->spares_lock);
     if (!piece) return NULL;
     atomic_init(&piece->next, NULL);
@@ -25,13 +26,12 @@ static Piece *new_piece(Tape *tape) {
 
 static void piece_done(Tape *tape, Piece *piece) {
     pthread_mutex_lock(&tape->spares_lock);
+    atomic_fetch_sub(&tape->in_use, 1);
     if (tape->spare_count < SPARE_PIECES) {
         atomic_store(&piece->next, tape->spares);
         tape->spares = piece;
         tape->spare_count++;
         piece = NULL;
-    } else {
-        tape->piece_count--;
     }
     pthread_mutex_unlock(&tape->spares_lock);
     free(piece);
@@ -203,7 +203,7 @@ void tape_after_fork(Tape *tape) {
     tape->spare_count = 0;
     tape->tail = tape->head;
     tape->tail->taken = atomic_load(&tape->tail->filled);
-    tape->piece_count = 1;
+    atomic_store(&tape->in_use, 1);
 }
 
 void tapes_after_fork(void) {

@@ -16,7 +16,8 @@
 #include "ledger.h"
 
 enum {
-    PIECE_EVENTS = 16383, /* the writer is woken with each one that is full */
+    PIECE_EVENTS = 16383,
+    WAKE_PIECES = 4, /* the writer is woken when so many are in use */
     TAPE_PIECES = 64,     /* 32 MiB, when all of it waits */
     SPARE_PIECES = 2,
 };
@@ -54,7 +55,8 @@ typedef struct Tape {
     Piece *tail; /* consumer only */
     pthread_mutex_t spares_lock;
     Piece *spares;
-    uint32_t spare_count, piece_count;
+    uint32_t spare_count;
+    _Atomic uint32_t in_use; /* pieces that are not spare */
     uint64_t dropped;      /* found no room, although somebody was asked to make some; producer */
     uint32_t names[TRACKED_KINDS];    /* of rows, by TrackedKind */
     uint32_t texts[LEDGER_KINDS];     /* names of the kinds of memory */
@@ -81,11 +83,12 @@ static inline Tracked *tape_slot(Tape *tape) {
     uint32_t filled = atomic_load_explicit(&tape->head->filled, memory_order_relaxed);
     return filled < PIECE_EVENTS ? &tape->head->events[filled] : tape_slot_in_next(tape);
 }
-/* It is there. True: a piece is full now. */
+/* It is there. True: a piece is full now, and there are so many that somebody should take them. */
 static inline bool tape_put(Tape *tape) {
     uint32_t filled = atomic_load_explicit(&tape->head->filled, memory_order_relaxed) + 1;
     atomic_store_explicit(&tape->head->filled, filled, memory_order_release);
-    return filled == PIECE_EVENTS;
+    return filled == PIECE_EVENTS &&
+           atomic_load_explicit(&tape->in_use, memory_order_relaxed) >= WAKE_PIECES;
 }
 
 /* Rows of what waits, of one tracker; the first tells its totals up to there. `room`: at least 2. */

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import heapq
 import itertools
 import threading
@@ -10,13 +9,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
-from functools import lru_cache
 
 from stepscope.analyze.gc_use import Collection
-from stepscope.analyze.tracked import Reading, tracked_events
-from stepscope.model import names
-from stepscope.model.event import Batch, EventType
-from stepscope.model.finding import Location
+from stepscope.analyze.tracked import tracked_events
 from stepscope.model.memory_events import (
     ALL_EVENTS,
     EventPublisher,
@@ -25,31 +20,18 @@ from stepscope.model.memory_events import (
     MemoryEventType,
     MemoryStatistics,
     PotentialLeak,
-    StackTrace,
     StorageBackend,
     WrongBooking,
     WrongBookings,
 )
-from stepscope.record.frames import FRAME_HEAD, events_frame
 from stepscope.session.gc_watch import GcWatch
-from stepscope.session.header import Moment
 from stepscope.session.inside import inside
+from stepscope.session.memory_flow import EventFlow
 from stepscope.session.memory_storage import InMemoryStorage, OwnRecording
-from stepscope.store.frames import batch_of
 
 __all__ = ["MemorySession"]
 
 _numbers = itertools.count(1)
-_STACKS_KNOWN = 1024
-_STACK_NUMBER_BITS = 32  # model/names.py, TRACKED_FRAME
-_to_drain: weakref.WeakSet[MemorySession] = weakref.WeakSet()
-
-
-@atexit.register
-def _drain_all() -> None:
-    """The program ends without having closed its profilers."""
-    for session in list(_to_drain):
-        session.drain()
 
 
 class MemorySession:
@@ -57,134 +39,32 @@ class MemorySession:
 
     def __init__(self, storage: StorageBackend | None, publisher: EventPublisher | None) -> None:
         self._inside = inside()
-        self._recorder = self._inside.recorder
-        self._number = next(_numbers)
-        ids = [self._recorder.intern(name) for name in names.TRACKED]
-        self._names = dict(zip(ids, names.TRACKED, strict=True))
-        self.tracker = self._recorder.core.Tracker(self._number, ids)
-        self._publisher = publisher
-        self._lock = threading.RLock()
-        self._draining = self._is_closed = False
-        self._told_stacks = self._lost = 0
-        now = Moment.now()
-        self._reading = Reading(
-            self._number,
-            lru_cache(_STACKS_KNOWN)(self._resolve),
-            now.unix_ns - now.monotonic_ns,
-        )
-        self.unix_offset_ns = self._reading.unix_offset_ns
-        self._drains = storage is not None or publisher is not None
-        self._storage = storage or (InMemoryStorage() if publisher else OwnRecording(self._inside))
+        number = next(_numbers)
+        if storage is None and publisher is not None:
+            storage = InMemoryStorage()  # the writer would take events before they are published
+        self._flow = EventFlow(self._inside.recorder, number, storage, publisher)
+        self._storage = OwnRecording(self._inside) if storage is None else storage
+        self.tracker = self._flow.tracker
+        self.unix_offset_ns = self._flow.reading.unix_offset_ns
+        self._closing, self._is_closed = threading.Lock(), False
         self._gc = GcWatch()
-        self._gc.forked = weakref.WeakMethod(self._forked)
+        self._gc.forked = weakref.WeakMethod(self._flow.forked)
         self._gc.start()
-        weakref.finalize(
-            self, self._inside.forget, f"{self._number}/memory/", [self._gc]
-        ).atexit = False
-        if self._drains:
-            _to_drain.add(self)
-        else:
-            self.tracker.attach()
-
-    def __del__(self) -> None:
-        """Nobody has it any more: what waits still reaches its storage."""
-        if getattr(self, "_drains", False):
-            self.drain()
-
-    def _forked(self) -> None:
-        """In a forked child: who held the lock is not here, and our files are new."""
-        self._lock = threading.RLock()
-        self._draining = False
-        self._told_stacks = 0
+        identity = f"memory profiler {number}"
+        weakref.finalize(self, self._inside.forget, identity, [self._gc]).atexit = False
 
     def arm(self, first: weakref.WeakMethod[Callable[[], None]]) -> None:
-        """Call this before the next event; the tracker's other calls are set along."""
-        me = weakref.ref(self)
-
-        def drain() -> None:
-            if (session := me()) is not None:
-                session.drain()
-
-        def call_first() -> None:
-            if (method := first()) is not None:
-                method()
-
-        each = drain if self._publisher is not None else None
-        self.tracker.call(first=call_first, each=each, full=drain if self._drains else None)
-
-    # ---- events on their way ----
-
-    def drain(self) -> None:
-        """Pass on what waits: to the storage, and to who wants to be told."""
-        with self._lock:
-            if self._draining:  # who is told books too: the loop below comes to that
-                return
-            self._draining = True
-            try:
-                while self._drains and (data := self.tracker.take()):
-                    self._pass_on(self._batch(data))
-                self._tell_stacks()
-            finally:
-                self._draining = False
-
-    def _batch(self, data: bytes) -> Batch:
-        for kind in self.tracker.kinds():
-            self._names.setdefault(self._recorder.intern(kind), kind)
-        size = FRAME_HEAD.unpack_from(data)[4]
-        begin = FRAME_HEAD.size
-        return batch_of(memoryview(data)[begin : begin + size], self._names)
-
-    def _pass_on(self, batch: Batch) -> None:
-        self._store(batch)
-        if self._publisher is not None:
-            for event in tracked_events(batch, ALL_EVENTS, self._reading):
-                self._publish(event)
-
-    def _store(self, batch: Batch) -> None:
-        try:
-            self._storage.store_events(batch)
-        except Exception as error:  # noqa: BLE001 - somebody else's code, in the program's way
-            self._lost += batch.count
-            self._recorder.failed("storing memory events", error)
-
-    def _publish(self, event: MemoryEvent) -> None:
-        if self._publisher is None:
-            return
-        try:
-            self._publisher.publish(event)
-        except Exception as error:  # noqa: BLE001 - likewise
-            self._recorder.failed("publishing a memory event", error)
-
-    def _tell_stacks(self) -> None:
-        """What the numbers of stacks mean, next to the events that carry them."""
-        fresh = self.tracker.stacks.nodes(self._told_stacks)
-        if not fresh:
-            return
-        self._told_stacks += len(fresh)
-        mark, now_ns = self._recorder.intern(names.TRACKED_FRAME), self._recorder.now_ns()
-        rows = []
-        for number, caller, file, function, line in fresh:
-            text = f"{caller}\t{line}\t{function}\t{file}"
-            text_id = self._recorder.intern(text)
-            arg = self._number << _STACK_NUMBER_BITS | number
-            if not self._drains:
-                self._recorder.mark(mark, arg, text_id)
-                continue
-            self._names |= {mark: names.TRACKED_FRAME, text_id: text}
-            rows.append((now_ns, 0, -1, -1, arg, 0.0, mark, text_id, 0, 0, int(EventType.MARK), 0))
-        if rows:
-            self._store(self._batch(events_frame(rows)))
+        """Call this before the next event."""
+        self._flow.arm(first)
 
     def flush(self) -> None:
         """All that happened up to now has reached whom it goes to."""
-        self.drain()
-        if not self._drains:
-            self._recorder.flush()
-        if self._publisher is not None:
-            self._gc.fold  # noqa: B018 - takes in what is new
+        self._flow.flush()
+        if self._flow.publisher is not None:
+            self._inside.pull()
             for one in self._gc.news():
                 for event in self._gc_events(one):
-                    self._publish(event)
+                    self._flow.publish(event)
 
     def tidy(self) -> None:
         """Called now and then: nothing piles up that can be let go."""
@@ -229,7 +109,11 @@ class MemorySession:
         )
 
     def _dropped(self) -> int:
-        return self.tracker.errors()["dropped_events"] + self._lost + self._storage.dropped_events
+        return (
+            self.tracker.errors()["dropped_events"]
+            + self._flow.lost_events
+            + self._storage.dropped_events
+        )
 
     def events(self, wanted: EventRange) -> Iterator[MemoryEvent]:
         """In the order of time; made one by one as they are asked for."""
@@ -250,7 +134,7 @@ class MemorySession:
 
     def _tracked(self, wanted: EventRange) -> Iterator[MemoryEvent]:
         for batch in self._storage.load_events(wanted):
-            yield from tracked_events(batch, wanted, self._reading)
+            yield from tracked_events(batch, wanted, self._flow.reading)
 
     def _gc_events(self, one: Collection) -> Iterator[MemoryEvent]:
         ends = (
@@ -267,25 +151,19 @@ class MemorySession:
                 generation=one.generation,
             )
 
-    def _resolve(self, number: int) -> StackTrace:
-        return tuple(
-            Location(file=file, line=line, function=function)
-            for file, function, line in self.tracker.stacks.resolve(number)
-        )
-
     def leaks(self, min_age_ns: int) -> list[PotentialLeak]:
         """The largest first, of equal ones the oldest."""
-        before_ns = self._recorder.now_ns() - min_age_ns if min_age_ns else ALL_EVENTS.end_ns
+        before_ns = self._inside.recorder.now_ns() - min_age_ns if min_age_ns else ALL_EVENTS.end_ns
         found = self.tracker.live(before_ns)
         found.sort(key=lambda entry: (-entry[1], entry[3]))
-        resolve = self._reading.resolve
+        resolve = self._flow.reading.resolve
         return [
             PotentialLeak(address, size, resolve(stack)) for address, size, _, _, stack, _ in found
         ]
 
     def close(self) -> None:
         """What was booked can still be asked for."""
-        with self._lock:
+        with self._closing:
             if self._is_closed:
                 return
             self._is_closed = True
