@@ -3,7 +3,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { FIRST_BITS = 10, MOST_BITS = 31, LEAST_SHIFT = 4, MOST_SHIFT = 12, GAPS = 33, AHEAD_LINES = 64 };
+enum { FIRST_BITS = 10, MOST_BITS = 31, LEAST_SHIFT = 4, MOST_SHIFT = 12, GAPS = 33, AHEAD_LINES = 64,
+       FILLED_ENTRIES = 1 << 14 /* half a megabyte */ };
 
 /* Allocators hand out neighbouring addresses one after the other. They get neighbouring slots,
  * sixteen in a row, so that most calls find their slot in the cache; the rows are scattered. */
@@ -41,13 +42,13 @@ static void *pages_new(size_t bytes) {
     return pages == MAP_FAILED ? NULL : pages;
 }
 
-/* All of it will be written to, here and there: better to have it at once than by page faults. */
-static void *pages_filled(size_t bytes) {
-    void *pages = pages_new(bytes);
+/* They will be written to soon: better to have them at once than one by one, by page faults. */
+static void pages_fill(void *pages, size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
-    if (pages) madvise(pages, bytes, MADV_POPULATE_WRITE); /* an old kernel does not know it */
+    madvise(pages, bytes, MADV_POPULATE_WRITE); /* an old kernel does not know it */
+#else
+    (void)pages, (void)bytes;
 #endif
-    return pages;
 }
 
 static void pages_free(void *pages, size_t bytes) {
@@ -146,7 +147,7 @@ static void hash_again(Ledger *ledger) {
 static bool grow(Ledger *ledger) {
     if (ledger->bits == MOST_BITS) return false;
     uint32_t room = room_of(ledger->bits + 1), count = (uint32_t)1 << ledger->bits;
-    LedgerSlot *old = ledger->slots, *slots = pages_filled(2 * sizeof *slots * count);
+    LedgerSlot *old = ledger->slots, *slots = pages_new(2 * sizeof *slots * count);
     LedgerEntry *entries = slots ? pages_more(ledger->entries, ledger->room * sizeof *entries,
                                               room * sizeof *entries)
                                  : NULL;
@@ -155,6 +156,7 @@ static bool grow(Ledger *ledger) {
         return false;
     }
     int shift = ledger->shift;
+    pages_fill(slots, 2 * sizeof *slots * count);
     ledger->entries = entries;
     ledger->slots = slots;
     ledger->bits++;
@@ -191,7 +193,12 @@ static void unbook_entry(Ledger *ledger, const LedgerEntry *entry) {
 /* The number of an entry that is free to use; the one freed last is still in the cache. */
 static uint32_t take_entry(Ledger *ledger) {
     uint32_t number = ledger->unused;
-    if (!number) return ++ledger->used;
+    if (!number) {
+        uint32_t left = ledger->room - ledger->used;
+        if (ledger->used % FILLED_ENTRIES == 0 && left >= FILLED_ENTRIES)
+            pages_fill(&ledger->entries[ledger->used], FILLED_ENTRIES * sizeof(LedgerEntry));
+        return ++ledger->used;
+    }
     ledger->unused = ledger->entries[number - 1].stack;
     return number;
 }

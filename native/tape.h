@@ -19,7 +19,7 @@ enum {
     PIECE_EVENTS = 16383,
     WAKE_PIECES = 4, /* the writer is woken when so many are in use */
     TAPE_PIECES = 64,     /* 32 MiB, when all of it waits */
-    SPARE_PIECES = 2,
+    SPARE_PIECES = 8,
 };
 
 typedef enum {
