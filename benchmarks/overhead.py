@@ -23,8 +23,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -32,6 +30,7 @@ from typing import Any
 
 import turns
 from harness import Result, Target, at_most, compile_package, progress, summary, table, turn
+from processes import Execution, UnavailableError, execute, script
 
 PROGRAM = Path(__file__).parent / "programs" / "transformer.py"
 WARMUP_STEPS = 10
@@ -65,25 +64,17 @@ class Run:
 NUMBERS = tuple(item.name for item in fields(Run) if item.name != "losses")
 
 
-class UnavailableError(Exception):
-    """The tool could not run here; the text says why."""
-
-
 # How a user would start each: the command for a program and its arguments, in a scratch folder.
 Command = Callable[[list[str], Path], list[str]]
 
 
-def _script(name: str) -> str:
-    return str(Path(sys.executable).with_name(name))
-
-
 def _scalene(program: list[str], folder: Path, *options: str) -> list[str]:
     out = str(folder / "scalene.json")
-    return [_script("scalene"), "run", *options, "-o", out, program[0], "---", *program[1:]]
+    return [script("scalene"), "run", *options, "-o", out, program[0], "---", *program[1:]]
 
 
 def _stepscope(program: list[str], folder: Path, level: str) -> list[str]:
-    return [_script("stepscope"), "run", "-o", str(folder / "run"), "--level", level, *program]
+    return [script("stepscope"), "run", "-o", str(folder / "run"), "--level", level, *program]
 
 
 COMMANDS: dict[str, Command] = {
@@ -92,7 +83,7 @@ COMMANDS: dict[str, Command] = {
     OURS: lambda program, folder: _stepscope(program, folder, "basic"),
     DETAILED: lambda program, folder: _stepscope(program, folder, "detailed"),
     "torch.profiler": lambda program, _: [sys.executable, *program, "--torch-profiler"],
-    "pyinstrument": lambda program, _: [_script("pyinstrument"), *program],
+    "pyinstrument": lambda program, _: [script("pyinstrument"), *program],
     "scalene": _scalene,
     "scalene --cpu-only": lambda program, folder: _scalene(program, folder, "--cpu-only"),
 }
@@ -104,10 +95,10 @@ def measure(name: str, steps: int) -> Run:
         folder = Path(scratch)
         out = folder / "out.json"
         command = COMMANDS[name]([str(PROGRAM), str(out), "--steps", str(steps)], folder)
-        began, ended, cpu_s, problem = _execute(command, folder)
-        if problem or not out.exists():
-            raise UnavailableError(problem or "the program did not get to its end")
-        return _as_run(json.loads(out.read_text()), began, ended, cpu_s)
+        done = execute(command, folder, TIMEOUT_S)
+        if done.problem or not out.exists():
+            raise UnavailableError(done.problem or "the program did not get to its end")
+        return _as_run(json.loads(out.read_text()), done)
 
 
 def step_ratio(name: str, steps: int) -> float:
@@ -163,47 +154,14 @@ class _Subject:
             self._process.wait()
 
 
-def _execute(command: list[str], folder: Path) -> tuple[float, float, float, str]:
-    """Start and end (monotonic), CPU seconds of the process tree, and what went wrong, if so."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE_")}
-    log = folder / "stderr"
-    began = time.monotonic()
-    try:
-        with log.open("wb") as stderr:
-            process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                start_new_session=True,
-            )
-    except OSError as error:
-        return began, began, 0.0, f"cannot be started: {error.strerror}"
-    timer = threading.Timer(TIMEOUT_S, os.killpg, (process.pid, signal.SIGKILL))
-    timer.start()
-    _, status, usage = os.wait4(process.pid, 0)
-    ended = time.monotonic()
-    timer.cancel()
-    process.returncode = os.waitstatus_to_exitcode(status)
-    problem = ""
-    if process.returncode == -signal.SIGKILL and ended - began >= TIMEOUT_S:
-        problem = f"hangs: killed after {TIMEOUT_S:.0f} s"
-    elif process.returncode:
-        lines = log.read_text(errors="replace").strip().splitlines() or ["no message"]
-        problem = f"exit code {process.returncode}: {lines[-1]}"
-    return began, ended, usage.ru_utime + usage.ru_stime, problem
-
-
-def _as_run(seen: dict[str, Any], began: float, ended: float, cpu_s: float) -> Run:
+def _as_run(seen: dict[str, Any], done: Execution) -> Run:
     return Run(
-        wall_s=ended - began,
-        cpu_s=cpu_s,
+        wall_s=done.ended - done.began,
+        cpu_s=done.cpu_s,
         step_s=statistics.median(seen["step_s"][WARMUP_STEPS:] or seen["step_s"]),
         contention=seen["contention"],
-        first_line_s=seen["first_line"] - began,
-        torch_ready_s=seen["torch_ready"] - began,
+        first_line_s=seen["first_line"] - done.began,
+        torch_ready_s=seen["torch_ready"] - done.began,
         peak_rss_bytes=seen["peak_rss_bytes"],
         rss_bytes=seen["rss_bytes"],
         losses=tuple(seen["losses"]),

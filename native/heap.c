@@ -12,6 +12,7 @@
 #include "log.h"
 
 enum {
+    PEAK_SLACK = 64, /* a new peak is copied when it is 1/64 above the last */
     STACK_DEPTH = 64, /* the outer frames of a deeper stack are left out */
     KNOWN_BITS = 12,
     MEASURED_BYTES = 1024,
@@ -32,10 +33,13 @@ void heap_lock(void) {
 
 void heap_unlock(void) { atomic_flag_clear_explicit(&is_locked, memory_order_release); }
 
+static atomic_bool will_hold; /* references to new code: see ask_to_hold() */
+
 /* A child has the parent's blocks, but not its threads: it books nothing. */
 static void in_child(void) {
     atomic_store(&heap.books, false);
     atomic_store(&heap.records, false);
+    atomic_store(&will_hold, false);
     heap_unlock();
 }
 
@@ -56,6 +60,23 @@ static uint64_t hash_of(const Site *sites, int depth) {
         hash ^= hash >> 29;
     }
     return hash;
+}
+
+/* New code may be freed before the next step's end, when stacks are told: the interpreter is asked to
+ * take references to it as soon as it comes by. */
+
+static int hold_new(void *unused) {
+    (void)unused;
+    static uint32_t held;
+    atomic_store(&will_hold, false);
+    uint32_t count = atomic_load(&heap.nodes.count);
+    for (; held < count; held++) nodes_hold(&heap.nodes, &heap.nodes.nodes[held]);
+    return 0;
+}
+
+static void ask_to_hold(void) {
+    if (!atomic_exchange(&will_hold, true) && Py_AddPendingCall(hold_new, NULL))
+        atomic_store(&will_hold, false); /* there are too many such calls: the next one asks again */
 }
 
 /* Frame by frame. Needs the lock. `*kept`: the code of all of them is. */
@@ -85,6 +106,7 @@ static uint32_t place_of(const Site *sites, int depth, uint64_t hash) {
     bool kept;
     uint32_t place = look_up(sites, depth, &kept);
     if (place && kept) *slot = (Known){hash, place};
+    if (place && !kept) ask_to_hold();
     return place;
 }
 
@@ -115,7 +137,31 @@ static void record(uint32_t name, uint64_t address, int64_t bytes, uint32_t plac
 
 /* ---- booking ---- */
 
+/* What each line held when most was live, wherever in the program that was. Needs the lock. */
+static void note_peak(uint32_t step) {
+    int64_t live = heap.ledger.all.live_bytes;
+    if (live < heap.peak_total + heap.peak_total / PEAK_SLACK + 1) return;
+    heap.peak_total = live;
+    heap.peak_step = step;
+    heap.peak_places = atomic_load_explicit(&heap.nodes.count, memory_order_relaxed) + 1;
+    memcpy(heap.peak_bytes, heap.place_bytes, heap.peak_places * sizeof *heap.peak_bytes);
+}
+
 static bool is_on(void) { return atomic_load_explicit(&heap.books, memory_order_relaxed); }
+
+/* Before it is given back: another thread may be given the same address at once. */
+static void unbook(void *address) {
+    heap_lock();
+    const LedgerEntry *entry = ledger_find(&heap.ledger, (uint64_t)address);
+    LedgerEntry was = entry ? *entry : (LedgerEntry){0};
+    if (entry) {
+        ledger_free(&heap.ledger, (uint64_t)address);
+        heap.place_bytes[was.stack] -= entry_size(&was);
+    }
+    heap_unlock();
+    if (was.address && atomic_load_explicit(&heap.records, memory_order_relaxed))
+        record(heap.names.free, (uint64_t)address, entry_size(&was), was.stack, entry_kind(&was));
+}
 
 static void book(void *address, size_t size, uint8_t label) {
     Site sites[STACK_DEPTH];
@@ -123,26 +169,22 @@ static void book(void *address, size_t size, uint8_t label) {
     int depth = wants_stack ? peek_own(sites, STACK_DEPTH) : 0;
     uint64_t hash = depth ? hash_of(sites, depth) : 0;
     uint32_t step = atomic_load_explicit(&current_step, memory_order_relaxed);
+    bool records = atomic_load_explicit(&heap.records, memory_order_relaxed);
+    /* A block that somebody gave back where we do not look: tell of it as it is found out. */
+    if (records) unbook(address);
     heap_lock();
     uint32_t place = depth ? place_of(sites, depth, hash) : 0;
     heap.with_stack += place != 0;
-    ledger_alloc(&heap.ledger, (uint64_t)address, (int64_t)size, label, place, step, coarse_now_ns());
+    const LedgerEntry *stale = ledger_find(&heap.ledger, (uint64_t)address);
+    if (stale) heap.place_bytes[stale->stack] -= entry_size(stale);
+    if (ledger_alloc(&heap.ledger, (uint64_t)address, (int64_t)size, label, place, step,
+                     coarse_now_ns()) > 0)
+        heap.place_bytes[place] += (int64_t)size;
+    note_peak(step);
     if (heap.ledger.all.live_bytes > heap.step_peak_bytes)
         heap.step_peak_bytes = heap.ledger.all.live_bytes;
     heap_unlock();
-    if (atomic_load_explicit(&heap.records, memory_order_relaxed))
-        record(heap.names.alloc, (uint64_t)address, (int64_t)size, place, label);
-}
-
-/* Before it is given back: another thread may be given the same address at once. */
-static void unbook(void *address) {
-    heap_lock();
-    const LedgerEntry *entry = ledger_find(&heap.ledger, (uint64_t)address);
-    LedgerEntry was = entry ? *entry : (LedgerEntry){0};
-    if (entry) ledger_free(&heap.ledger, (uint64_t)address);
-    heap_unlock();
-    if (was.address && atomic_load_explicit(&heap.records, memory_order_relaxed))
-        record(heap.names.free, (uint64_t)address, entry_size(&was), was.stack, entry_kind(&was));
+    if (records) record(heap.names.alloc, (uint64_t)address, (int64_t)size, place, label);
 }
 
 static void refuse(size_t size) {
@@ -278,7 +320,11 @@ bool heap_make(HeapNames names) {
     if (!minds_forks && pthread_atfork(heap_lock, heap_unlock, in_child)) return false;
     minds_forks = true;
     heap.names = names;
-    if (!heap.nodes.nodes && !nodes_make(&heap.nodes)) return false;
+    size_t bytes = (MAX_NODES + 1) * sizeof *heap.place_bytes;
+    if (!heap.place_bytes) heap.place_bytes = calloc(1, bytes);
+    if (!heap.peak_bytes) heap.peak_bytes = calloc(1, bytes);
+    if (!heap.place_bytes || !heap.peak_bytes) return false;
+    if (!heap.nodes.nodes && !nodes_make(&heap.nodes, true)) return false;
     if (!heap.ledger.slots && !ledger_init(&heap.ledger)) return false;
     return true;
 }

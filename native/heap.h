@@ -18,7 +18,7 @@
 enum { HEAP_UNKNOWN = 0, HEAP_WORKSPACE = 8, HEAP_LABELS = 9 };
 
 typedef struct {
-    uint32_t alloc, free, refused, label, held;
+    uint32_t alloc, free, refused, label, held, peak;
 } HeapNames;
 
 typedef struct {
@@ -32,6 +32,11 @@ typedef struct {
     Ledger ledger; /* guarded by a lock of its own, as is the rest: */
     Nodes nodes;
     int64_t step_peak_bytes;
+    int64_t *place_bytes; /* live, by the place of the stack; 0: no stack */
+    int64_t *peak_bytes;  /* the same when most was live, as of `peak_total` */
+    int64_t peak_total;   /* up to PEAK_SLACK below the true peak: copying it costs */
+    uint32_t peak_places; /* of `peak_bytes`, in use */
+    uint32_t peak_step;
     uint64_t with_stack, full; /* allocations; `full`: there was no room for their stack */
 } Heap;
 

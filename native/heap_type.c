@@ -25,8 +25,8 @@ static PyObject *heap_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
         PyErr_SetString(PyExc_TypeError, "TensorHeap takes no keywords");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "IIIII:TensorHeap", &names.alloc, &names.free, &names.refused,
-                          &names.label, &names.held))
+    if (!PyArg_ParseTuple(args, "IIIIII:TensorHeap", &names.alloc, &names.free, &names.refused,
+                          &names.label, &names.held, &names.peak))
         return NULL;
     if (!heap_make(names)) return PyErr_NoMemory();
     nodes_watch_codes();
@@ -205,6 +205,48 @@ static PyObject *held_method(PyObject *self, PyObject *args) {
     return found;
 }
 
+/* ---- the peak ---- */
+
+static int64_t told_peak;
+
+static void tell_part(ThreadLog *log, int64_t now, uint32_t place, int64_t bytes) {
+    Event event = {
+        .time_ns = now,
+        .cpu_start_ns = number_of(place),
+        .arg = told_peak,
+        .value = (double)bytes,
+        .name = heap.names.peak,
+        .step = heap.peak_step,
+        .track = log->track,
+        .type = EVENT_ALLOCATION,
+    };
+    log_push(log, &event);
+}
+
+PyDoc_STRVAR(peak_doc, "tell_peak()\n--\n\n"
+                       "An event for each line that held something when most was live, if that was since the\n"
+                       "last call; how many.");
+static PyObject *peak_method(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    ThreadLog *log = log_current();
+    long told = 0;
+    heap_lock();
+    bool is_new = log && heap.peak_total > told_peak;
+    if (is_new) told_peak = heap.peak_total;
+    uint32_t places = is_new ? heap.peak_places : 0;
+    heap_unlock();
+    int64_t now = now_ns();
+    for (uint32_t place = 0; place < places; place++) {
+        heap_lock(); /* another thread may copy a higher one: then that is what is told */
+        int64_t bytes = heap.peak_bytes[place];
+        heap_unlock();
+        if (bytes <= 0) continue;
+        tell_part(log, now, place, bytes);
+        told++;
+    }
+    return PyLong_FromLong(told);
+}
+
 PyDoc_STRVAR(cost_doc, "cost_ns(rounds, /)\n--\n\n"
                        "What booking a block and giving it back adds, measured here and now.");
 static PyObject *cost_method(PyObject *self, PyObject *value) {
@@ -304,6 +346,7 @@ static PyMethodDef heap_methods[] = {
     {"label", label_method, METH_VARARGS, label_doc},
     {"end_step", end_step_method, METH_NOARGS, end_step_doc},
     {"held", held_method, METH_VARARGS, held_doc},
+    {"tell_peak", peak_method, METH_NOARGS, peak_doc},
     {"cost_ns", cost_method, METH_O, cost_doc},
     {"blocks", blocks_method, METH_O, blocks_doc},
     {"find", find_method, METH_O, find_doc},

@@ -38,8 +38,8 @@ void nodes_watch_codes(void) {
     PyCode_Type.tp_dealloc = note_and_free;
 }
 
-static bool was_alive(const Code *code) {
-    return atomic_load(freed_slot(code->address)) < atomic_load(&code->seen_ns) - UNLINKED_NS;
+static bool was_alive(const Nodes *nodes, const Code *code) {
+    return atomic_load(freed_slot(code->address)) < atomic_load(&code->seen_ns) - nodes->doubt_ns;
 }
 
 /* ---- codes ---- */
@@ -84,7 +84,7 @@ bool nodes_hold(Nodes *nodes, const Node *node) {
     Code *code = &nodes->codes[node->code];
     uint32_t state = atomic_load_explicit(&code->state, memory_order_relaxed);
     if (state != CODE_NEW) return state == CODE_HELD;
-    bool alive = was_alive(code) && peek_code(code->address) == code->units;
+    bool alive = was_alive(nodes, code) && peek_code(code->address) == code->units;
     if (alive) Py_INCREF((PyObject *)code->address);
     atomic_store_explicit(&code->state, alive ? CODE_HELD : CODE_GONE, memory_order_release);
     return alive;
@@ -136,9 +136,10 @@ PyObject *nodes_tell(Nodes *nodes, uint64_t *lost) {
     return found;
 }
 
-bool nodes_make(Nodes *nodes) {
+bool nodes_make(Nodes *nodes, bool walks_own) {
     static _Atomic int64_t next_base; /* numbers of the process: no two tables share any */
     *nodes = (Nodes){.base = atomic_fetch_add(&next_base, MAX_NODES)};
+    nodes->doubt_ns = walks_own ? 0 : UNLINKED_NS;
     nodes->codes = calloc(MAX_CODES, sizeof *nodes->codes);
     nodes->nodes = calloc(MAX_NODES, sizeof *nodes->nodes);
     nodes->code_slots = calloc(2 * MAX_CODES, sizeof *nodes->code_slots);

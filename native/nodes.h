@@ -38,6 +38,7 @@ typedef struct {
 
 typedef struct {
     int64_t base;           /* the node at place p has the number base + p */
+    int64_t doubt_ns;       /* code freed less than this before it was seen may be what was seen */
     _Atomic uint32_t count; /* nodes */
     uint32_t code_count;
     uint32_t told;          /* nodes; needs the GIL, as all that follows */
@@ -46,7 +47,9 @@ typedef struct {
     uint32_t *code_slots, *node_slots; /* open addressing: place from 1 */
 } Nodes;
 
-bool nodes_make(Nodes *nodes); /* false: out of memory */
+/* `walks_own`: stacks are those of the thread that adds, so what is seen is there. False: out of
+ * memory. */
+bool nodes_make(Nodes *nodes, bool walks_own);
 void nodes_free(Nodes *nodes); /* the code objects too: needs the GIL */
 
 /* The code's place from 1 as it is now; 0: none there, or no room (`*full`). */

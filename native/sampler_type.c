@@ -74,7 +74,7 @@ static int renew_nodes(StackSampler *self) {
     sampler_make(sampler);
     nodes_free(&sampler->nodes);
     atomic_store(&sampler->told, 0);
-    if (nodes_make(&sampler->nodes)) return 0;
+    if (nodes_make(&sampler->nodes, false)) return 0;
     PyErr_NoMemory();
     return -1;
 }

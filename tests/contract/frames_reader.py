@@ -35,8 +35,9 @@ class Decoded:
         return [row for row in self.rows if row["name"] == name]
 
 
-def decode(data: bytes) -> Decoded:
-    out = Decoded()
+def decode(data: bytes, names: dict[int, str] | None = None) -> Decoded:
+    """`names`: those that were told before."""
+    out = Decoded(names=dict(names or {}))
     at = 0
     while at < len(data):
         magic, kind, schema, zero, length, crc = struct.unpack_from("<4sBBHII", data, at)

@@ -49,7 +49,7 @@ def test_what_a_program_recorded_is_all_there(script: Script) -> None:
     assert not list(Path("run").rglob("*.frames"))
     meta = json.loads(Path("run/meta.json").read_text())
     assert meta["losses"] == {"dropped_events": 0, "lost_events": 0, "reason": ""}
-    assert meta["settings"] == {"level": "basic"}
+    assert meta["settings"] == {"level": "basic", "memory": []}
 
 
 def test_many_files_are_converted_while_the_program_runs(script: Script) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from stepscope.advise import compute, host, loader, memory
+from stepscope.advise import compute, fragmentation, host, loader, memory
 from stepscope.model.finding import Finding, Recommendation
 
 __all__ = ["advise", "recommend"]
@@ -49,6 +49,6 @@ _CATALOGUE: dict[str, Callable[[Finding], Recommendation]] = {
     "device-sync": host.device_sync,
     "leak": memory.leak,
     "cycle-garbage": memory.cycle_garbage,
-    "fragmentation": memory.fragmentation,
+    "fragmentation": fragmentation.fragmentation,
     "memory-pressure": memory.memory_pressure,
 }

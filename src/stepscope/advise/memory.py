@@ -6,7 +6,7 @@ from stepscope.advise.gain import at
 from stepscope.model.finding import Finding, Recommendation
 from stepscope.model.memory import ACTIVATION, GRADIENT, INPUT, OPTIMIZER_STATE, PARAMETER
 
-__all__ = ["cycle_garbage", "fragmentation", "leak", "memory_pressure"]
+__all__ = ["cycle_garbage", "leak", "memory_pressure"]
 
 
 def leak(finding: Finding) -> Recommendation:
@@ -34,21 +34,6 @@ def cycle_garbage(finding: Finding) -> Recommendation:
         action="Use weakref.ref for the reference back, or delete it when the object is done"
         + at(finding.location),
         risk="Until then, collecting every few steps (gc.collect()) bounds it, and costs time.",
-    )
-
-
-def fragmentation(finding: Finding) -> Recommendation:
-    if finding.measures.get("glibc"):
-        return Recommendation(
-            title="Have the allocator give it back",
-            action="Set MALLOC_ARENA_MAX=2 and MALLOC_TRIM_THRESHOLD_=134217728, or preload"
-            " jemalloc",
-            risk="Threads that allocate much may wait for each other.",
-        )
-    return Recommendation(
-        title="Let segments grow",
-        action="PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-        risk="Not on all platforms; shapes that change from step to step remain dear.",
     )
 
 

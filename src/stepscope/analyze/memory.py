@@ -14,7 +14,7 @@ from stepscope.analyze.growth import judge_growth
 from stepscope.analyze.judge import severity
 from stepscope.analyze.words import bytes_text, percent, plural
 from stepscope.model.finding import Finding, Location
-from stepscope.model.kinds import Signal
+from stepscope.model.kinds import KINDS, Signal
 from stepscope.model.memory import Fragmentation, Growing, Memory
 
 __all__ = ["memory_findings"]
@@ -212,24 +212,27 @@ def _largest_category(memory: Memory) -> tuple[str, float] | None:
 
 
 def _fragmentation(memory: Memory, one: Fragmentation) -> Iterator[Finding]:
-    if one.largest_free_bytes is None:
-        return
-    scattered = one.free_bytes - one.largest_free_bytes
+    scattered = one.scattered_bytes
     share = min(1.0, scattered / _held_bytes(memory))
-    if scattered < Signal.SCATTERED_BYTES:
+    least = max(Signal.SCATTERED_BYTES, Signal.SCATTERED_SHARE * one.reserved_bytes)
+    is_much = scattered > least
+    if not is_much or share < KINDS["fragmentation"].moderate_share:
         return
+    on_host = one.inactive_split_bytes is None
+    known = one._asdict().items()
     yield Finding(
         kind="fragmentation",
         title=f"memory: {one.allocator} keeps {bytes_text(scattered)} in pieces that nobody uses",
         share=share,
         severity=severity("fragmentation", share),
-        confidence=LIKELY if one.inactive_split_bytes is not None else PROCESS_ALONE,
+        confidence=PROCESS_ALONE if on_host else LIKELY,  # libc tells of its topmost piece only
         evidence=(
             (
                 f"{bytes_text(one.allocated_bytes)} of {bytes_text(one.reserved_bytes)} that it"
-                f" has taken are in use; of the free rest, {bytes_text(one.largest_free_bytes)}"
-                " are in one piece."
+                f" has taken are in use, and {bytes_text(one.reused_bytes)} wait for the next step;"
+                f" of the rest, {bytes_text(one.largest_free_bytes or 0)} are in one piece."
             ),
         ),
-        measures={"glibc": float(one.allocator == "glibc"), "scattered_bytes": float(scattered)},
+        measures={name: float(value) for name, value in known if isinstance(value, int)}
+        | {"on_host": float(on_host)},
     )

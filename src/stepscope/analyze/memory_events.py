@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from stepscope.analyze.frames import Frames
 from stepscope.analyze.memory_growth import Line
@@ -17,7 +18,10 @@ __all__ = ["LimitPoint", "MemoryEvents", "StepMemory", "WindowPoint"]
 MOST_STEPS: Final = 4096  # kept one by one; then neighbours become one
 MOST_LOOKS: Final = 64
 MOST_EVENTS: Final = 400_000  # of one look: more, and it is given up
+MOST_PENDING: Final = 8  # looks that wait for the events of other threads
+MOST_EARLY: Final = 4096  # events of other threads that may belong to the look that begins
 MOST_REFUSED: Final = 20
+Held: TypeAlias = tuple[int, int]  # bytes, blocks
 _ROWS: Final = {
     names.MEMORY_ALLOC: ALLOC,
     names.MEMORY_FREE: FREE,
@@ -28,8 +32,8 @@ _WANTED: Final = frozenset(
         *_ROWS, names.MEMORY_REFUSED, names.MEMORY_HELD, names.MEMORY_WINDOW,
         names.MEMORY_LOOK_BEGIN, names.MEMORY_LOOK_END, names.MEMORY_STEP_PEAK, names.MEMORY_TOTAL,
         names.MEMORY_SEEN, names.MEMORY_LIMIT, names.MEMORY_GARBAGE, names.MEMORY_HOLDER,
-        names.MEMORY_RSS, names.MEMORY_BEFORE, names.MEMORY_PINNED, names.HEAP_RESERVED,
-        names.HEAP_FREE, names.PYTHON_LINE, names.STACK_FRAME, names.LAYER,
+        names.MEMORY_PEAK, names.MEMORY_RSS, names.MEMORY_BEFORE, names.MEMORY_PINNED,
+        names.HEAP_RESERVED, names.HEAP_FREE, names.PYTHON_LINE, names.STACK_FRAME, names.LAYER,
     )
 )  # fmt: skip
 _COLUMNS = (
@@ -79,6 +83,34 @@ class Refused(NamedTuple):
     stack: int
 
 
+class _OpenLook:
+    """A step that is looked at, or whose last events may still come."""
+
+    def __init__(
+        self, step: int, begin_ns: int, begin_bytes: int, held: dict[tuple[int, int], Held]
+    ) -> None:
+        self.step, self.begin_ns, self.held = step, begin_ns, held
+        self.end_ns = self.end_bytes = 0
+        self.events: list[BlockEvent] = []
+        self._begin_bytes = begin_bytes
+
+    def add(self, event: BlockEvent) -> bool:
+        """Whether it belongs here."""
+        if event.time_ns < self.begin_ns or (self.end_ns and event.time_ns > self.end_ns):
+            return False
+        if len(self.events) <= MOST_EVENTS:
+            self.events.append(event)
+        return True
+
+    @property
+    def is_whole(self) -> bool:
+        """What was dropped on its way leaves a difference: then it tells nothing."""
+        known = sum(size for size, _ in self.held.values())
+        change = sum(_SIGN[event.what] * event.bytes for event in self.events)
+        whole = len(self.events) <= MOST_EVENTS
+        return whole and known == self._begin_bytes and known + change == self.end_bytes
+
+
 class MemoryEvents:
     """`update` with every batch, in order. All that is public is what was seen so far."""
 
@@ -92,6 +124,8 @@ class MemoryEvents:
         self.limits: list[LimitPoint] = []
         self.points: list[WindowPoint] = []
         self.refused: list[Refused] = []
+        self.peak_parts: dict[int, int] = {}  # stack → bytes, of the highest peak of all
+        self.peak_total = self.peak_step = 0
         self.garbage: dict[int, dict[str, Any]] = {}
         self.holders: dict[int, dict[str, Any]] = {}
         self.totals: dict[str, int] = {}
@@ -104,9 +138,8 @@ class MemoryEvents:
         self.first_ns = self.broken_looks = 0
         self._python_step = -1
         self._held: dict[tuple[int, int], tuple[int, int]] = {}
-        self._look: list[BlockEvent] | None = None
-        self._look_at = (0, 0, 0)  # step, ns, bytes when it began
-        self._look_held: dict[tuple[int, int], tuple[int, int]] = {}
+        self._pending: deque[_OpenLook] = deque()
+        self._early: deque[BlockEvent] = deque(maxlen=MOST_EARLY)
 
     @property
     def has_any(self) -> bool:
@@ -119,8 +152,11 @@ class MemoryEvents:
     def update(self, batch: Batch) -> None:
         for row in _rows(batch):
             if row.name in _ROWS:
-                if self._look is not None:
-                    self._look.append(_block_event(row))
+                event = _block_event(row)
+                # Threads tell at their own times: one's event may stand before or far behind the
+                # look that it belongs to.
+                if not any(look.add(event) for look in reversed(self._pending)):
+                    self._early.append(event)
             else:
                 _HANDLERS[row.name](self, row)
 
@@ -152,6 +188,11 @@ class MemoryEvents:
     def _window(self, row: _Row) -> None:
         if not self.windows or self.windows[-1] < row.step:
             self.windows.append(row.step)
+
+    def _peak_part(self, row: _Row) -> None:
+        if row.arg != self.peak_total:
+            self.peak_total, self.peak_step, self.peak_parts = row.arg, row.step, {}
+        self.peak_parts[row.stack] = int(row.value)
 
     def _limit(self, row: _Row) -> None:
         self.limits.append(LimitPoint(row.step, row.text, int(row.value), row.arg))
@@ -197,21 +238,33 @@ class MemoryEvents:
     # ---- looks ----
 
     def _begin(self, row: _Row) -> None:
-        self._look, self._look_held = [], dict(self._held)
-        self._look_at = (row.step, row.time_ns, row.arg)
+        if self._pending and not self._pending[-1].end_ns:
+            self._pending.pop()  # it was left before its end
+        while len(self._pending) >= MOST_PENDING:
+            self._finish(self._pending.popleft())
+        look = _OpenLook(row.step, row.time_ns, row.arg, dict(self._held))
+        self._pending.append(look)
+        for event in self._early:
+            look.add(event)
+        self._early.clear()
 
     def _end(self, row: _Row) -> None:
-        events, self._look = self._look, None
-        step, begin_ns, begin_bytes = self._look_at
-        if events is None:
+        if self._pending:
+            self._pending[-1].end_ns, self._pending[-1].end_bytes = row.time_ns, row.arg
+
+    def finish_looks(self) -> None:
+        """Play what waits: nothing more of it is to come."""
+        while self._pending:
+            self._finish(self._pending.popleft())
+
+    def _finish(self, look: _OpenLook) -> None:
+        if not look.end_ns:
             return
-        known = sum(size for size, _ in self._look_held.values())
-        change = sum(_SIGN[event.what] * event.bytes for event in events)
-        # What was dropped on its way leaves a difference: such a look tells nothing.
-        if len(events) > MOST_EVENTS or known != begin_bytes or known + change != row.arg:
+        if not look.is_whole:
             self.broken_looks += 1
             return
-        self.looks.append(play(step + 1, self._look_held, events, begin_ns))
+        events = sorted(look.events, key=lambda event: event.time_ns)
+        self.looks.append(play(look.step + 1, look.held, events, look.begin_ns))
         if len(self.looks) > MOST_LOOKS:
             least = min(self.looks[:-1], key=lambda look: look.peak_bytes)
             self.looks.remove(least)
@@ -224,6 +277,7 @@ _HANDLERS = {
     names.MEMORY_STEP_PEAK: MemoryEvents._step_peak,
     names.MEMORY_HELD: MemoryEvents._hold,
     names.MEMORY_WINDOW: MemoryEvents._window,
+    names.MEMORY_PEAK: MemoryEvents._peak_part,
     names.MEMORY_LIMIT: MemoryEvents._limit,
     names.MEMORY_RSS: MemoryEvents._rss,
     names.MEMORY_BEFORE: MemoryEvents._before,

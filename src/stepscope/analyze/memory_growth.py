@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from stepscope.analyze.growth import Growth, judge_growth
 from stepscope.analyze.memory_look import UNKNOWN, WORKSPACE
-from stepscope.model.memory import CATEGORIES, OPTIMIZER_STATE, OTHER
+from stepscope.model.memory import CATEGORIES, INPUT, OPTIMIZER_STATE, OTHER, PARAMETER
 from stepscope.stats.quantiles import median
 
 __all__ = ["FLOOR_BYTES", "Examined", "Grown", "Line", "evenly", "examined_of", "judge_line"]
@@ -23,6 +23,8 @@ POINTS: Final = 64  # of a line's growth that are looked at
 FREED: Final = 0.5  # of what a line held, that a collection frees: then it was garbage
 LIKE_INPUT: Final = 0.25  # how far two growths may differ that have one cause
 LEAST_GROWTH: Final = 1.05
+_INPUT_LABEL: Final = CATEGORIES.index(INPUT) + 1
+_MEANT_TO_STAY: Final = {CATEGORIES.index(one) + 1 for one in (PARAMETER, OPTIMIZER_STATE)}
 
 
 class Examined(NamedTuple):
@@ -35,16 +37,26 @@ class Examined(NamedTuple):
 
 
 class Line:
-    """What one stack held: `update` when that changes, for each label by itself."""
+    """What one stack held: `update` when that changes, for each label by itself.
+
+    Parameters and what an optimizer keeps are not counted: they are there to stay.
+    """
 
     def __init__(self) -> None:
         self._by_label: dict[int, tuple[int, int]] = {}
+        self.was_input = False
+        self.purpose = OTHER  # what blocks of it were last labelled as
         self.steps: list[int] = []
         self.bytes: list[int] = []
         self.blocks: list[int] = []
 
     def update(self, step: int, label: int, held: tuple[int, int]) -> None:
+        if UNKNOWN < label < WORKSPACE and held[1]:
+            self.purpose = CATEGORIES[label - 1]
+        if label in _MEANT_TO_STAY:
+            return
         self._by_label[label] = held
+        self.was_input = self.was_input or label == _INPUT_LABEL
         size = sum(one for one, _ in self._by_label.values())
         number = sum(one for _, one in self._by_label.values())
         if self.steps and self.steps[-1] == step:
@@ -71,6 +83,7 @@ class Line:
         made.steps = sorted({step for line in lines for step in line.steps})
         made.bytes = [sum(line.at(step) for line in lines) for step in made.steps]
         made.blocks = [sum(line.blocks_at(step) for line in lines) for step in made.steps]
+        made.was_input = any(line.was_input for line in lines)
         for line in lines:
             for label, (size, number) in line._by_label.items():
                 before = made._by_label.get(label, (0, 0))
@@ -137,8 +150,6 @@ def _verdict(
     growth: Growth,
     examined: Examined | None,
 ) -> tuple[str, str]:
-    if line.category == OPTIMIZER_STATE:
-        return "optimizer state", "It belongs to an optimizer, which makes it when it is needed."
     if not growth.leaks:
         return "cache" if _plateaus(line, windows) else "slowing", growth.why
     if _follows_input(line, windows, transients):
@@ -180,6 +191,8 @@ def _follows_input(line: Line, windows: Sequence[int], transients: Mapping[int, 
     first, last = known[len(known) // 4], known[-1]
     if line.blocks_at(first) != line.blocks_at(last) or not line.at(first):
         return False
+    if line.was_input:
+        return True
     held, came = line.at(last) / line.at(first), transients[last] / max(1, transients[first])
     return came >= LEAST_GROWTH and abs(held / came - 1.0) <= LIKE_INPUT
 

@@ -15,6 +15,7 @@ from stepscope.model.event import Batch
 from stepscope.model.finding import Location
 from stepscope.model.memory import (
     MAX_MEMORY_POINTS,
+    OTHER,
     Coverage,
     DeviceMemory,
     Fragmentation,
@@ -32,6 +33,7 @@ __all__ = ["MemoryFold"]
 MOST_LINES: Final = 40  # whose growth is judged, and that are listed
 MOST_PARTS: Final = 400
 MOST_STEPS: Final = 500
+CLOSE: Final = 0.9  # of the peak: a step that came so close stands for it
 
 
 class MemoryFold:
@@ -48,6 +50,7 @@ class MemoryFold:
         events = self._events
         if not events.has_any:
             return None
+        events.finish_looks()
         growing = self._growing()
         return Memory(
             source="run",
@@ -94,8 +97,15 @@ class MemoryFold:
         if most is not None and most.most_bytes >= whole:
             peak = replace(peak, step=most.step)
         look = self._highest()
-        if look is None:
-            return peak
+        if look is None or look.peak_bytes < CLOSE * events.peak_total:
+            # It was where nobody looked closely: evaluation, or before training. Lines are known.
+            return replace(
+                peak,
+                step=events.peak_step if events.peak_total else peak.step,
+                parts=self._lines_at_peak(),
+                parts_bytes=sum(events.peak_parts.values()),
+                parts_step=events.peak_step,
+            )
         return replace(
             peak,
             at_ms=self._ms(look.peak_ns),
@@ -103,6 +113,19 @@ class MemoryFold:
             parts_bytes=look.peak_bytes,
             parts_step=look.step,
         )
+
+    def _lines_at_peak(self) -> tuple[PeakPart, ...]:
+        frames, lines = self._events.frames, self._events.lines
+        found: dict[tuple[str, Location], list[tuple[int, int]]] = {}
+        for stack, size in self._events.peak_parts.items():
+            category = lines[stack].purpose if stack in lines else OTHER
+            found.setdefault((category, frames.users_line(stack)), []).append((size, stack))
+        parts = [
+            PeakPart(category, sum(size for size, _ in each), 0, place, frames.stack(max(each)[1]))
+            for (category, place), each in found.items()
+        ]
+        parts.sort(key=lambda part: -part.bytes)
+        return tuple(parts[:MOST_PARTS])
 
     def _highest(self) -> Look | None:
         return max(self._events.looks, key=lambda look: look.peak_bytes, default=None)
@@ -234,7 +257,11 @@ class MemoryFold:
             return ()
         reserved = sum(events.reserved)
         free, top = events.free
-        return (Fragmentation("glibc", reserved, reserved - free, free, top),)
+        reused = max((one.most_bytes - one.end_bytes for one in events.steps), default=0)
+        found = Fragmentation(
+            "glibc", reserved, reserved - free, free, top, reused_bytes=min(reused, free)
+        )
+        return (found,)
 
     def _refused(self) -> list[RefusedAllocation]:
         frames = self._events.frames

@@ -13,7 +13,12 @@ from stepscope.model.event import Batch
 __all__ = ["OwnCost", "OwnCostFold", "overhead"]
 
 FAILURES_KEPT = 20
-_SAMPLED = (names.OWN_SAMPLED_NS, names.OWN_OPERATORS_NS, names.OWN_OP_LOG_NS)
+_SAMPLED = (
+    names.OWN_SAMPLED_NS,
+    names.OWN_OPERATORS_NS,
+    names.OWN_OP_LOG_NS,
+    names.OWN_MEMORY_NS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,9 @@ class OwnCost:
     stacks_cpu_ns: float | None = None  # of the thread that samples stacks, and of naming them
     looks_ns: float = 0.0  # time of the program that readings at the ends of operations took
     run_cost_ns: float = 0.0  # of one run of an operation
-    sampled_ns: float = 0.0  # what looking closer at some steps took: layers, traits, operators
+    sampled_ns: float = (
+        0.0  # what looking closer at some steps took: layers, traits, operators, memory
+    )
     dropped: int = 0
     lost: int = 0
     failures: dict[str, int] = field(default_factory=dict)  # what went wrong → how often

@@ -25,6 +25,7 @@ _COUNTERS = frozenset({
 })  # fmt: skip
 _PEAKS = frozenset({
     names.PROCESS_RSS_BYTES, names.PROCESS_PEAK_RSS_BYTES, names.PROCESS_THREADS,
+    names.PROCESS_SHARED_BYTES,
     names.HOST_CPU_COUNT, names.HOST_MEMORY_TOTAL_BYTES, names.GPU_MEMORY_USED_BYTES,
     names.GPU_MEMORY_TOTAL_BYTES, names.GPU_TEMPERATURE_CELSIUS, names.GPU_ALLOCATED_BYTES,
     names.GPU_RESERVED_BYTES, names.GPU_PEAK_ALLOCATED_BYTES, names.PYTHON_PEAK_BYTES,
@@ -48,6 +49,7 @@ class ProcessUse(NamedTuple):
     major_faults_per_s: float | None = None
     blocked_io_share: float | None = None  # of the time, main threads, waiting for a disk
     peak_rss_bytes: float | None = None
+    peak_shared_bytes: float | None = None  # of it, memory that others have too
     threads: float | None = None
 
 
@@ -244,6 +246,7 @@ class _View:
             major_faults_per_s=self.rate(names.PROCESS_MAJOR_FAULTS, alive, True),
             blocked_io_share=None if blocked is None else min(1.0, blocked / _S / len(alive)),
             peak_rss_bytes=max(known, default=None),
+            peak_shared_bytes=self.largest(names.PROCESS_SHARED_BYTES, alive),
             threads=self.largest(names.PROCESS_THREADS, alive),
         )
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Recorded", "summarize"]
 
+NOTABLE_SHARED_BYTES = 16 << 20
+
 
 class Recorded(NamedTuple):
     """What the processes of the run recorded about themselves and about the host."""
@@ -135,6 +137,7 @@ def _mean_ms(values_ns: Sequence[int]) -> float | None:
 def _memory(resources: Resources) -> dict[str, Any]:
     return {
         "peak_rss_bytes": resources.program.peak_rss_bytes,
+        "peak_shared_bytes": resources.program.peak_shared_bytes,
         "children_peak_rss_bytes": resources.children.peak_rss_bytes,
         "host_total_bytes": resources.memory_total_bytes,
         "host_least_available_bytes": resources.memory_available_bytes,
@@ -160,6 +163,9 @@ def _memory_text(resources: Resources) -> str:
         parts.append(
             f"the program held up to {bytes_text(peak)}" + (f" of {bytes_text(of)}" if of else "")
         )
+    shared = resources.program.peak_shared_bytes
+    if shared is not None and shared >= NOTABLE_SHARED_BYTES:
+        parts.append(f"{bytes_text(shared)} of it shared with other processes")
     if resources.children.peak_rss_bytes is not None:
         parts.append(f"the largest child {bytes_text(resources.children.peak_rss_bytes)}")
     for gpu in resources.gpus:

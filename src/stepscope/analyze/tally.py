@@ -29,10 +29,9 @@ from stepscope.model.phases import Phase
 
 __all__ = ["Progress", "Step", "Tally"]
 
-_INPUT = PHASES.index(Phase.INPUT_WAIT)
+_INPUT, _GC = PHASES.index(Phase.INPUT_WAIT), PHASES.index(Phase.GC)
 _BETWEEN = PHASES.index(Phase.PYTHON_BETWEEN)
 _UNEXPLAINED = PHASES.index(Phase.UNEXPLAINED)
-_GC = PHASES.index(Phase.GC)
 _GENERATION = (1 << names.GC_GENERATION_BITS) - 1
 _UNSETTLED = 1024
 _RECENT = 32  # steps that tell what the loop does now

@@ -13,7 +13,7 @@ _PACKAGES = re.compile(
     r"|[/\\]Python\d*[/\\]Lib[/\\]"  # on Windows
     r"|[/\\]torchinductor_[^/\\]*[/\\]"  # made by torch.compile
     r"|[/\\]stepscope[/\\](?:__init__|errors|config|(?:bootstrap|collect|record|session|profilers"
-    r"|integrations|model|store|stats|analyze|advise|launch|report|cli)[/\\][^\t]*)(?:\.py)?$"
+    r"|integrations|interop|model|store|stats|analyze|advise|launch|report|cli)[/\\][^\t]*)(?:\.py)?$"
 )
 # What compiled text is called where a person typed it: `python -c`, a prompt, a notebook.
 _TYPED = ("<stdin>", "<string>", "<ipython-input", "<doctest")

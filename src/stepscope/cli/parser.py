@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from stepscope import __version__
-from stepscope.cli import doctor, report, run, runs
+from stepscope.cli import doctor, memory, report, run, runs
 from stepscope.errors import UsageError
 
 __all__ = ["parse"]
@@ -30,7 +30,7 @@ def parse(arguments: list[str]) -> Callable[[], int]:
     parser = _Parser(prog="stepscope", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"stepscope {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for module in (run, report, runs, doctor):
+    for module in (run, report, memory, runs, doctor):
         module.add_to(commands)
     ours, command = _split(arguments)
     options = parser.parse_args(ours)

@@ -24,7 +24,8 @@ __all__ = ["Holders", "chain_of"]
 
 LEVELS: Final = 5  # of who refers to whom
 MOST_GARBAGE: Final = 200_000  # objects that are looked through
-STALE_STEPS: Final = 2  # a tensor with a graph that is older should not have one any more
+MOST_GRAPHS: Final = 200  # that are compared
+MOST_NODES: Final = 2000  # of one, that are counted
 _PLAIN = (list, dict, tuple, set, frozenset)
 _DULL = ("builtins", "torch")  # classes of these modules say nothing about whose cycle it is
 
@@ -104,29 +105,37 @@ class Holders:
         oldest = {stack: self._oldest(stack) for stack in stacks}
         tensors = list(_tensors())
         by_address = {storage_address(tensor): tensor for tensor in tensors}
-        stale = None
+        ours = [tensors, by_address, oldest]
         for stack, addresses in oldest.items():
             tensor = next((by_address[one] for one in addresses if one in by_address), None)
-            chain: list[str] = []
-            if tensor is None:  # no Python object has it: most likely the graph of one that does
-                stale = stale or self._stale(tensors, step)
-                tensor, chain = stale, ["the autograd graph of a tensor"]
-            if tensor is not None:
-                chain += chain_of(tensor, [tensors, by_address, oldest])
+            chain = chain_of(tensor, ours) if tensor is not None else []
+            if not chain:  # nothing in Python: most likely the graph of a tensor that is kept
+                root = _with_most_graph(tensors)
+                found = chain_of(root, ours) if root is not None else []
+                chain = ["the autograd graph of a tensor", *found] if found else []
+            if chain:
                 self._mark(self._holder, stack, {"held_by": chain, "step": step})
 
     def _oldest(self, stack: int) -> list[int]:
         blocks = sorted(self._heap.blocks(stack), key=lambda block: block[2])
         return [address for address, _, _ in blocks]
 
-    def _stale(self, tensors: Iterable[Any], step: int) -> Any:
-        """A tensor that still has the graph of a step long ago."""
-        for tensor in tensors:
-            if tensor.grad_fn is not None:
-                block = self._heap.find(storage_address(tensor))
-                if block is not None and block[3] < step - STALE_STEPS:
-                    return tensor
-        return None
+
+def _with_most_graph(tensors: Iterable[Any]) -> Any:
+    """The tensor behind which most of a graph lies; None: none has one."""
+    with_graph = [tensor for tensor in tensors if tensor.grad_fn is not None][:MOST_GRAPHS]
+    return max(with_graph, key=_graph_size, default=None)
+
+
+def _graph_size(tensor: Any) -> int:
+    seen: set[Any] = set()
+    todo = [tensor.grad_fn]
+    while todo and len(seen) < MOST_NODES:
+        node = todo.pop()
+        if node not in seen:
+            seen.add(node)
+            todo += [one for one, _ in node.next_functions if one is not None]
+    return len(seen)
 
 
 def chain_of(thing: Any, ours: Sequence[Any]) -> list[str]:
@@ -177,11 +186,18 @@ def _words(holder: Any, thing: Any) -> str:
     if isinstance(holder, (list, tuple)):
         place = next((at for at, value in enumerate(holder) if value is thing), -1)
         return f"item {place} of a {type(holder).__name__} of {len(holder)}"
+    name = _attribute(holder, thing)
+    if name:
+        return f"attribute {name!r} of a {_class_name(holder)}"
+    return f"a {_class_name(holder)}"
+
+
+def _attribute(holder: Any, thing: Any) -> str:
+    """Under which name it holds it. Since Python 3.11 an object may have no dict of its own."""
     try:
-        size = f" of {len(holder)}"
+        return next((name for name, value in vars(holder).items() if value is thing), "")
     except TypeError:
-        size = ""
-    return f"a {_class_name(holder)}{size}"
+        return ""
 
 
 def _owner_of(namespace: dict[Any, Any]) -> Any:

@@ -94,7 +94,7 @@ class _Process:
         if has_delays:
             sample(intern(names.PROCESS_BLOCKED_IO_NS), float(int(fields[39]) * _TICK_NS), pid)
         self._sample_io(recorder)
-        self._sample_peak(recorder)
+        self._sample_memory(recorder)
         self._sample_tasks(recorder, int(fields[17]), thorough)
         return True
 
@@ -104,12 +104,16 @@ class _Process:
             for name, key in _IO:
                 recorder.sample(recorder.intern(name), float(_number_after(text, key)), self.pid)
 
-    def _sample_peak(self, recorder: Recorder) -> None:
+    def _sample_memory(self, recorder: Recorder) -> None:
         text = self._status.read()
         if text and b"VmHWM:" in text:
             peak_bytes = _number_after(text, b"VmHWM:") * 1024
             name = recorder.intern(names.PROCESS_PEAK_RSS_BYTES)
             recorder.sample(name, float(peak_bytes), self.pid)
+        if text and b"RssShmem:" in text:
+            shared_bytes = _number_after(text, b"RssShmem:") * 1024
+            name = recorder.intern(names.PROCESS_SHARED_BYTES)
+            recorder.sample(name, float(shared_bytes), self.pid)
 
     def _sample_tasks(self, recorder: Recorder, threads: int, thorough: bool) -> None:
         """Waiting for a CPU, and switches: sums over threads, those that ended included."""

@@ -15,6 +15,7 @@ from stepscope.collect.traits import TraitsCollector
 from stepscope.collect.watch import Watch
 
 if TYPE_CHECKING:
+    from stepscope.collect.cuda_memory import CudaHistory
     from stepscope.collect.tensor_memory import TensorMemory
 
 __all__ = ["Sampling"]
@@ -87,6 +88,11 @@ class Sampling:
     def _steps_busy(self) -> bool:
         """Whether somebody looks at the step that begins."""
         return self._steps.is_looking or self._operators.is_looking
+
+    def watch_cuda(self, history: CudaHistory) -> None:
+        """Before the start: the memory of GPUs is looked at too, if any is."""
+        if self._memory is not None:
+            self._memory.cuda = history
 
     def leave(self) -> None:
         """The program is over: whoever is in it comes out."""

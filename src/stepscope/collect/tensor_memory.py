@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.collect.cuda_memory import CudaHistory
 from stepscope.collect.holders import Holders
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.labels import Labels
@@ -50,6 +51,7 @@ class TensorMemory(HookingCollector):
         self, roots: Roots, layers: LayersCollector, lines: PythonLines | None = None
     ) -> None:
         super().__init__()
+        self.cuda: CudaHistory | None = None  # where there are GPUs
         self._layers = layers
         self._labels = Labels(roots)
         self._lines = lines
@@ -67,6 +69,8 @@ class TensorMemory(HookingCollector):
     def _install(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._intern_names(recorder.intern)
+        if self.cuda is not None:
+            self._guarded(self.cuda.start)
         if recorder.core.TensorHeap is None:
             self._tell_seen({"why": f"the {recorder.core.name} core cannot see them"})
             return
@@ -79,6 +83,7 @@ class TensorMemory(HookingCollector):
                     names.MEMORY_REFUSED,
                     names.MEMORY_LABEL,
                     names.MEMORY_HELD,
+                    names.MEMORY_PEAK,
                 ),
             )
         )
@@ -121,8 +126,13 @@ class TensorMemory(HookingCollector):
 
     def _uninstall(self) -> None:
         self.drop_step()
+        cuda = self.cuda
+        if cuda is not None:
+            self._guarded(lambda: cuda.tell(self._recorder, at_end=True))
+            self._guarded(cuda.stop)
         if self._heap is not None:
             self._guarded(self._tell_stacks)  # of what was refused since the last step
+            self._heap.tell_peak()
             self._guarded(self._tell_cost)
             self._heap.stop()
             self._heap = None
@@ -176,12 +186,15 @@ class TensorMemory(HookingCollector):
         self._tell_stacks()
         rows = heap.held(True)
         self._recorder.mark(self._window, 1)
+        heap.tell_peak()
         nearest, pages, malloc = self._limits.nearest(), self._limits.pages(), heap.malloc_info()
         if nearest is not None:
             kind = self._recorder.intern(nearest.kind)
             sample(self._limit, float(nearest.limit_bytes), nearest.used_bytes, 0, kind)
         if pages is not None:
             sample(self._rss, float(pages[1]), pages[2])
+        if self.cuda is not None:
+            self.cuda.sample_pinned(self._recorder)
         if malloc is not None:
             reserved, free, top, mapped = malloc
             sample(self._reserved, float(reserved), mapped)
@@ -230,6 +243,8 @@ class TensorMemory(HookingCollector):
         self._recorder.mark(self._end, heap.totals()["live_bytes"])
         if self._lines is not None:
             self._lines.tell(self._recorder)
+        if self.cuda is not None:
+            self.cuda.tell(self._recorder)
         return self._begin_cost_ns + self._recorder.now_ns() - began_ns
 
     def drop_step(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from stepscope.collect.backward import BackwardCollector
 from stepscope.collect.chain import nothing
+from stepscope.collect.cuda_memory import CudaHistory, Save, nowhere
 from stepscope.collect.forward import ForwardCollector
 from stepscope.collect.gpu import AllocatorSource
 from stepscope.collect.hooking import HookingCollector
@@ -29,8 +30,10 @@ class TorchHooks:
 
     name = "torch"
 
-    def __init__(self, first: Callable[[], None] = nothing) -> None:
+    def __init__(self, first: Callable[[], None] = nothing, save: Save = nowhere) -> None:
+        """`save`: puts a file beside the recording."""
         self._first = first
+        self._save = save
         self._collectors: tuple[HookingCollector, ...] = ()
         self._timeline: CudaTimeline | None = None
         memory = [part for part in os.environ.get("STEPSCOPE_MEMORY", "").split(",") if part]
@@ -47,6 +50,8 @@ class TorchHooks:
             self._timeline = CudaTimeline(recorder, CudaDriver(torch.cuda))
             spans = self._timeline.recorder()
             at_step = AllocatorSource(recorder, torch.cuda)
+            history = CudaHistory(torch.cuda, torch._C._cuda_isHistoryEnabled, self._save)
+            self._sampling.watch_cuda(history)
         self._collectors = _collectors(self._first, at_step, self._sampling)
         for collector in self._collectors:
             try:

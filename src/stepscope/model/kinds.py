@@ -44,7 +44,8 @@ class Signal:
     WRITTEN_BYTES_PER_S: Final = 1e6  # to a disk, saves not counted
     # Memory.
     MEMORY_SHORT: Final = 0.92  # of the limit
-    SCATTERED_BYTES: Final = 256 << 20  # free, and not in the allocator's largest piece
+    SCATTERED_BYTES: Final = 256 << 20  # less in small pieces is not worth a word
+    SCATTERED_SHARE: Final = 0.1  # of what an allocator has taken, free and in small pieces
     GPU_WAITS_FOR_HOST: Final = 0.9  # a GPU that is busy less than this has gaps
 
 

@@ -117,7 +117,8 @@ class Growing(NamedTuple):
     """A line whose allocations are not given back, and what kind of growth that is.
 
     verdict: "leak", "cycle garbage" (a collection frees it), "cache" (it stopped growing),
-    "optimizer state", "input shape" (it follows the size of the batch), "slowing", "unclear".
+    "input shape" (it follows the size of the batch), "slowing". What is known to belong to a model
+    or an optimizer is no growth.
     """
 
     verdict: str
@@ -146,12 +147,21 @@ class Fragmentation(NamedTuple):
     free_bytes: int
     largest_free_bytes: int | None
     inactive_split_bytes: int | None = None  # free parts of blocks that are partly in use
+    fix: str = ""  # what to do about it, a sentence; "": nothing needs to be done
+    reused_bytes: int = 0  # of the free ones: what the next step will take again
 
     @property
     def share(self) -> float | None:
         if self.largest_free_bytes is None or not self.free_bytes:
             return None
         return (self.free_bytes - self.largest_free_bytes) / self.free_bytes
+
+    @property
+    def scattered_bytes(self) -> int:
+        """Free, in small pieces, and not waiting for the next step."""
+        if self.largest_free_bytes is None:
+            return 0
+        return max(0, self.free_bytes - self.largest_free_bytes - self.reused_bytes)
 
 
 class Coverage(NamedTuple):

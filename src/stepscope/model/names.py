@@ -133,6 +133,7 @@ PROCESS_SYSTEM_CPU_NS: Final = "process.system_cpu_ns"  # the system's part of i
 PROCESS_REAPED_CPU_NS: Final = "process.reaped_cpu_ns"  # of children that ended and were waited for
 PROCESS_RSS_BYTES: Final = "process.rss_bytes"  # gauge
 PROCESS_PEAK_RSS_BYTES: Final = "process.peak_rss_bytes"  # the kernel's mark since its last reset
+PROCESS_SHARED_BYTES: Final = "process.shared_bytes"  # of the RSS, shared memory; gauge
 PROCESS_READ_BYTES: Final = "process.read_bytes"  # from a disk
 PROCESS_READ_CHARS: Final = "process.read_chars"  # by read(), cached or not
 PROCESS_WRITE_BYTES: Final = "process.write_bytes"  # to a disk
@@ -153,6 +154,8 @@ MEMORY_LABEL: Final = "memory.label"  # arg: address; flags: what it has turned 
 MEMORY_REFUSED: Final = "memory.refused"  # value: bytes that could not be had
 MEMORY_HELD: Final = "memory.held"  # arg: blocks; value: bytes that this stack holds for this
 # purpose, where that has changed since it was told last
+MEMORY_PEAK: Final = "memory.peak"  # arg: bytes of the highest peak so far, in all; value: bytes
+# that this stack held then; step: when that was
 MEMORY_WINDOW: Final = "memory.window"  # mark: all that is held was told; arg: how many steps one
 # step with stacks stands for
 MEMORY_LOOK_BEGIN: Final = "memory.look_begin"  # mark: from here every block is told; arg: bytes

@@ -64,7 +64,7 @@ StackSampler: Callable[
     [int], protocol.StackSampler
 ]  # absent where the frames of this Python are unknown
 
-TensorHeap: Callable[[int, int, int, int, int], protocol.TensorHeap] | None  # None: likewise
+TensorHeap: Callable[[int, int, int, int, int, int], protocol.TensorHeap] | None  # None: likewise
 
 def now_ns() -> int: ...
 def intern(text: str, /) -> int: ...

@@ -209,6 +209,10 @@ class TensorHeap(Protocol):
     def held(self, record: bool = False, /) -> list[tuple[int, int, int, int]]:
         """[(stack, label, bytes, blocks)]; with `record` an event for each that has changed."""
 
+    def tell_peak(self) -> int:
+        """An event for each stack that held something when most was live, if that was since the
+        last call; how many there are."""
+
     def blocks(self, stack: int, /) -> list[tuple[int, int, int]]:
         """[(address, bytes, step)] that this stack allocated and that are live."""
 
@@ -237,8 +241,8 @@ class Core(Protocol):
     Operation: Callable[[int, int, int], Operation]  # name, identity, how many runs to keep
     StackSampler: Callable[[int], StackSampler]
     Tracker: Callable[[int, Sequence[int]], Tracker]  # its number, and ids of names.TRACKED
-    # Names for alloc, free, refused, label, held. None: this core cannot see tensors.
-    TensorHeap: Callable[[int, int, int, int, int], TensorHeap] | None
+    # Names for alloc, free, refused, label, held, peak. None: this core cannot see tensors.
+    TensorHeap: Callable[[int, int, int, int, int, int], TensorHeap] | None
 
     def now_ns(self) -> int: ...
     def intern(self, text: str, /) -> int: ...

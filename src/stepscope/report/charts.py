@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from stepscope.model.timeline import ResourcePoint, StepBucket, Timeline
 
-__all__ = ["WIDTH", "Area", "Chart", "Line", "Tick", "line_chart", "step_chart"]
+__all__ = [
+    "WIDTH",
+    "Area",
+    "Chart",
+    "Line",
+    "Tick",
+    "line_chart",
+    "numbered_chart",
+    "stacked_chart",
+    "step_chart",
+    "time_ticks",
+]
 
 WIDTH = HEIGHT = 1000  # of the drawing, stretched to the size of the page
 _TALLEST = 0.98  # so many of the steps fit: a first step of a minute must not flatten the others
@@ -58,7 +69,7 @@ def step_chart(timeline: Timeline) -> Chart:
         areas.append(Area(phase, _stairs(edges, below, above, top)))
         below = above
     cut = tuple((edges[at] + edges[at + 1]) / 2 for at, each in enumerate(totals) if each > top)
-    return Chart(tuple(areas), _time_ticks(end_ms), _ticks(top, "ms"), cut=cut)
+    return Chart(tuple(areas), time_ticks(end_ms), _ticks(top, "ms"), cut=cut)
 
 
 def line_chart(timeline: Timeline, lines: Iterable[Line], unit: str, limit: float | None) -> Chart:
@@ -68,9 +79,45 @@ def line_chart(timeline: Timeline, lines: Iterable[Line], unit: str, limit: floa
     largest = max((line.value(p) or 0.0 for line in drawn for p in points), default=0.0)
     near = limit is not None and limit <= 3 * largest
     top = max(largest, (limit or 0.0) if near else 0.0, 1e-9) * 1.08
-    areas = [Area(line.name, _polyline(points, line, end_ms, top)) for line in drawn]
+    across = [point.at_ms / end_ms for point in points]
+    areas = [
+        Area(line.name, _polyline(across, [line.value(point) for point in points], top))
+        for line in drawn
+    ]
     at = 1 - limit / top if near and limit is not None else None
-    return Chart(tuple(areas), _time_ticks(end_ms), _ticks(top, unit), limit=at)
+    return Chart(tuple(areas), time_ticks(end_ms), _ticks(top, unit), limit=at)
+
+
+def stacked_chart(across: _Floats, heights: Sequence[_Floats], names: Sequence[str]) -> Chart:
+    """Bytes upon bytes. Each height holds from its place to the next one; names that never have any
+    are left out. `across`: parts of the width. Without a clock."""
+    top = _bytes_top(sum(height) for height in heights)
+    edges = [*across, 1.0]
+    areas, below = [], [0.0] * len(heights)
+    for place, name in enumerate(names):
+        if any(height[place] for height in heights):
+            above = [low + height[place] for low, height in zip(below, heights, strict=True)]
+            areas.append(Area(name, _stairs(edges, below, above, top)))
+            below = above
+    return Chart(tuple(areas), (), _ticks(top, "B"))
+
+
+def numbered_chart(numbers: Sequence[int], lines: Mapping[str, _Floats]) -> Chart:
+    """Bytes along numbers of steps, a line each."""
+    first, last = numbers[0], numbers[-1]
+    whole = max(1, last - first)
+    top = _bytes_top(value for values in lines.values() for value in values)
+    across = [(number - first) / whole for number in numbers]
+    areas = [Area(name, _polyline(across, values, top)) for name, values in lines.items()]
+    step = max(1, round(_round_step(whole / 5)))
+    begin = -(-first // step) * step
+    marks = (Tick((at - first) / whole, f"step {at:,}") for at in range(begin, last + 1, step))
+    fitting = tuple(mark for mark in marks if mark.at < 0.94)  # one further right would be cut
+    return Chart(tuple(areas), fitting, _ticks(top, "B"))
+
+
+def _bytes_top(values: Iterable[float]) -> float:
+    return max(max(values, default=0.0), 1.0) * 1.08
 
 
 def _top(totals: Sequence[float]) -> float:
@@ -93,14 +140,13 @@ def _tread(edges: _Floats, heights: _Floats, at: int, top: float) -> list[str]:
     return [f"{_across(edges[at])} {y}", f"{_across(edges[at + 1])} {y}"]
 
 
-def _polyline(points: Sequence[ResourcePoint], line: Line, end_ms: float, top: float) -> str:
+def _polyline(across: _Floats, values: Sequence[float | None], top: float) -> str:
     path, pen = [], "M"
-    for point in points:
-        value = line.value(point)
+    for x, value in zip(across, values, strict=True):
         if value is None:
             pen = "M"
             continue
-        path.append(f"{pen}{_across(point.at_ms / end_ms)} {_across(1 - value / top)}")
+        path.append(f"{pen}{_across(x)} {_across(1 - value / top)}")
         pen = "L"
     return "".join(path)
 
@@ -109,7 +155,8 @@ def _across(part: float) -> str:
     return f"{min(1.0, max(0.0, part)) * WIDTH:.4g}"
 
 
-def _time_ticks(end_ms: float) -> tuple[Tick, ...]:
+def time_ticks(end_ms: float) -> tuple[Tick, ...]:
+    """Round times from 0 to the end."""
     end_s = max(end_ms / 1000, sys.float_info.min)  # not so short that dividing by it fails
     step = _clock_step(end_s / 5)
     seconds = [number * step for number in range(int(end_s / step) + 1)]

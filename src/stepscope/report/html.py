@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from stepscope.model.details import Details, FlameNode
 from stepscope.model.finding import Location
+from stepscope.model.memory import Memory
 from stepscope.model.phases import Phase
 from stepscope.model.source import Source
 from stepscope.model.summary import Summary
@@ -27,16 +28,14 @@ from stepscope.report import units
 from stepscope.report.charts import Chart, Line, bucket_label, line_chart, step_chart
 from stepscope.report.excerpts import Excerpts
 from stepscope.report.flames import lay_out
+from stepscope.report.memory_icicle import category_class
+from stepscope.report.memory_panel import memory_panel
+from stepscope.report.visible import make_visible, shorten
 
-__all__ = ["render_page"]
+__all__ = ["render_memory_page", "render_page"]
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _LAYERS, _LINES, _STACKS, _OPERATIONS, _RANKS = 300, 8, 8, 100, 64
-# Controls, and what turns or hides text: shown as \u202e and the like.
-_UNSEEN = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # but tabs and new lines
-    r"\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-)
 _SENTENCE = re.compile(r"[A-Z][a-z]* [a-z(]")
 
 
@@ -71,6 +70,20 @@ def render_page(summary: Summary, details: Details | None, source: Source) -> st
         excerpts=Excerpts(source, details),
         own_files=_own_files(found),
         lines_shown=_LINES,
+        memory=None if found.memory is None else memory_panel(found.memory),
+    )  # fmt: skip
+
+
+def render_memory_page(memory: Memory, name: str, folder: str, source: Source) -> str:
+    """A page of nothing but memory, of a run or of another tool's file."""
+    style, script = _asset("report.css"), _asset("report.js")
+    return _environment(folder).get_template("memory_page.html.j2").render(
+        style=Markup(style),
+        script=Markup(script),
+        policy=_policy(style, script),
+        name=name,
+        excerpts=Excerpts(source, None),
+        memory=memory_panel(memory),
     )  # fmt: skip
 
 
@@ -93,9 +106,10 @@ def _environment(folder: str) -> Environment:
         "steps": units.steps_text,
         "is_code": _is_code,
         "sentence": _sentence,
-        "short": _short,
+        "short": shorten,
         "place": partial(_place, folder),
         "phase_class": _phase_class,
+        "category_class": category_class,
         "lay_out": lay_out,
         "frame_title": partial(_frame_title, folder),
         "file": partial(_file, folder),
@@ -133,7 +147,7 @@ def _digest(text: str) -> str:
 def _visible(value: Any) -> Any:
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
-    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", value)
+    return make_visible(value)
 
 
 def _first_note(summary: Summary) -> str:
@@ -206,14 +220,6 @@ def _sentence(title: str) -> str:
     return title[:1].upper() + title[1:] + ("" if title.endswith(".") else ".")
 
 
-def _short(text: str, most: int = 90) -> str:
-    """The end of a path and the beginning of a name say the most: the middle goes."""
-    if len(text) <= most:
-        return text
-    half = (most - 1) // 2
-    return f"{text[:half]}…{text[-half:]}"
-
-
 def _file(folder: str, file: str) -> str:
     return file.removeprefix(f"{folder.rstrip('/')}/") if folder else file
 
@@ -233,9 +239,9 @@ def _phase_class(phase: str) -> str:
 
 
 def _frame_title(folder: str, node: FlameNode, width: float) -> str:
-    where = f" · {_short(_file(folder, node.file))}:{node.line}" if node.file else ""
+    where = f" · {shorten(_file(folder, node.file))}:{node.line}" if node.file else ""
     share = units.percent(width)
-    return f"{_short(node.name, 120)}{where} · {units.duration(node.ms)} · {share} of this phase"
+    return f"{shorten(node.name, 120)}{where} · {units.duration(node.ms)} · {share} of this phase"
 
 
 def _pct(part: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analyze.fold import LoopFold
@@ -17,6 +18,7 @@ from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
 from stepscope.model.summary import Summary
 from stepscope.session.details import DetailsFold
+from stepscope.session.device_memory import with_device_memory
 from stepscope.store.status import StatusPage
 
 if TYPE_CHECKING:
@@ -52,9 +54,13 @@ class _ProcessFold:
 
 
 class RunFold:
-    """All processes of a run: `update` with what they recorded, in order; then `summary`."""
+    """All processes of a run: `update` with what they recorded, in order; then `summary`.
 
-    def __init__(self) -> None:
+    `run`: its folder, where there may be more than events.
+    """
+
+    def __init__(self, run: Path | None = None) -> None:
+        self._run = run
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -109,6 +115,8 @@ class RunFold:
             operations=self._operations(),
         )
         self.details = self._details.get(loops, self._sampler())
+        if self._run is not None:
+            self.details = with_device_memory(self.details, self._run)
         found = advise(findings(loops, resources, self.details))
         return summarize(run, loops, recorded, found)
 

@@ -100,6 +100,8 @@ def _tell(
             show_summary(summary, sys.stderr)
             # Making it now would cost more than the launcher may use.
             say(f"charts, source lines and more: stepscope report --html {_named(run.path)}")
+            if options.settings.memory:
+                say(f"where the bytes are: stepscope memory {_named(run.path)}")
     for line in troubles.lines if shown else (*troubles.lines, *lost):
         say(line)
     if summary is not None and options.json and sys.stderr is not None:

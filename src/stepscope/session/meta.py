@@ -35,7 +35,7 @@ def describe_start(name: str, command: Command, settings: Settings, status: Path
     """Known when the program starts. Without an end it is a run that goes on or was killed."""
     return _describe(name, time.time()) | {
         "command": list(command.argv),
-        "settings": {"level": settings.level.value},
+        "settings": {"level": settings.level.value, "memory": list(settings.memory)},
         "launcher_pid": os.getpid(),
         "status_folder": str(status),
     }

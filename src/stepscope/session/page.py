@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.advise.fragmentation import advise_fragmentation
 from stepscope.errors import FormatError, MissingExtraError, UsageError
 from stepscope.session.troubles import say
 from stepscope.store.details import read_details
@@ -16,19 +20,15 @@ if TYPE_CHECKING:
     from stepscope.model.details import Details
     from stepscope.model.summary import Summary
 
-__all__ = ["PAGE", "write_page"]
+__all__ = ["PAGE", "needs_templates", "write_page"]
 
 PAGE = "report.html"
 
 
 def write_page(run: Path, summary: Summary) -> Path:
     """Where it is. Details that cannot be read are told of and left out."""
-    try:
+    with needs_templates():
         from stepscope.report.html import render_page
-    except ModuleNotFoundError as error:
-        if error.name not in ("jinja2", "markupsafe"):
-            raise
-        raise MissingExtraError("What makes pages (jinja2)", "html") from error
     meta = read_meta(run)
     began = meta.get("started_unix")
     reader = SourceReader(
@@ -44,9 +44,23 @@ def write_page(run: Path, summary: Summary) -> Path:
     return path
 
 
+@contextmanager
+def needs_templates() -> Iterator[None]:
+    """Around an import of what makes pages: jinja2 is an extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in ("jinja2", "markupsafe"):
+            raise
+        raise MissingExtraError("What makes pages (jinja2)", "html") from error
+
+
 def _details(run: Path) -> Details | None:
     try:
-        return read_details(run)
+        details = read_details(run)
     except FormatError as error:
         say(str(error))
         return None
+    if details is None or details.memory is None:
+        return details
+    return replace(details, memory=advise_fragmentation(details.memory))

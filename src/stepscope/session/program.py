@@ -41,7 +41,7 @@ class Program:
         self.awake = False
         self._hooked = self._minding = self._left = False
         self._cost: HookCost | None = None
-        self._torch = TorchHooks(self.wake)
+        self._torch = TorchHooks(self.wake, self._save)
         self._gc = GcCollector()
         self._stacks: StackCollector | None = None
 
@@ -122,6 +122,13 @@ class Program:
         settings = Settings.of_environment(os.environ.get(ENV_LEVEL))
         self._stacks = StackCollector(settings.stack_interval_s)
         self._stacks.start(self.recorder)
+
+    def _save(self, name: str, content: bytes) -> None:
+        """A file beside our own; a reader never sees half of it."""
+        path = self.base.with_name(f"{self.base.name}.{name}")
+        unfinished = path.with_suffix(".part")
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
 
     def _say_cost(self) -> None:
         sample, intern = self.recorder.sample, self.recorder.intern

@@ -15,9 +15,10 @@ from stepscope.store.rundir import find_run, read_meta
 from stepscope.store.summary import read_summary
 
 if TYPE_CHECKING:
+    from stepscope.model.details import Details
     from stepscope.model.summary import Summary
 
-__all__ = ["show_report", "summarise_run"]
+__all__ = ["fold_run", "show_report", "summarise_run"]
 
 
 def show_report(wanted: str, *, json: bool, html: bool = False) -> None:
@@ -44,15 +45,20 @@ def show_report(wanted: str, *, json: bool, html: bool = False) -> None:
 
 def summarise_run(run: Path) -> Summary:
     """From the events alone."""
+    return fold_run(run)[0]
+
+
+def fold_run(run: Path) -> tuple[Summary, Details]:
+    """What the events tell, and what stands behind it."""
     from stepscope.session.analysis import RunFold
     from stepscope.store.status import read_status_pages
     from stepscope.store.trace import open_trace
 
     trace = open_trace(run)
-    fold = RunFold()
+    fold = RunFold(run)
     for process in trace.processes:
         fold.update(process, trace.batches(process))
     status_folder = trace.meta.get("status_folder")
     pages = read_status_pages(Path(status_folder)) if isinstance(status_folder, str) else []
     notes = [f"{note}." for note in trace.losses.notes]
-    return fold.summary(about_run(run, trace.meta), pages, notes)
+    return fold.summary(about_run(run, trace.meta), pages, notes), fold.details

@@ -51,7 +51,7 @@ class Watch:
         self._status_folder = status_folder
         self._troubles = troubles
         self._tail = RunTail(run.path)
-        self._fold = RunFold()
+        self._fold = RunFold(run.path)
         self._host = HostSide(run.path, settings, troubles)
         self._converter: Converter | None = None
         self._meta = describe_start(run.name, command, settings, status_folder)

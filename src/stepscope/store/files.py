@@ -10,7 +10,7 @@ from typing import Any
 
 from stepscope.errors import FormatError
 
-__all__ = ["read_json", "write_json", "write_text"]
+__all__ = ["read_json", "write_bytes", "write_json", "write_text"]
 
 _MAX_BYTES = 64 << 20  # far more than any of ours
 
@@ -24,9 +24,14 @@ def write_json(path: Path, document: Mapping[str, Any], indent: int | None = 2) 
 
 def write_text(path: Path, text: str) -> None:
     """As write_json. What UTF-8 has no place for (half a surrogate pair) becomes a “?”."""
+    write_bytes(path, text.encode("utf-8", "replace"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """As write_json."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        draft.write_bytes(text.encode("utf-8", "replace"))
+        draft.write_bytes(content)
         draft.replace(path)
     except OSError:
         draft.unlink(missing_ok=True)

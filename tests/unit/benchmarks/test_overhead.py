@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import overhead
-from overhead import Comparison, Run, UnavailableError, between, figures_of, targets_of
+from overhead import Comparison, Run, between, figures_of, targets_of
+from processes import UnavailableError
 
 BARE = Run(
     wall_s=5.0,
@@ -108,14 +108,3 @@ def test_a_round_goes_on_without_a_tool_that_does_not_run(monkeypatch: pytest.Mo
     # THEN
     assert str(results["scalene"]) == "hangs"
     assert results["pyinstrument"] == Comparison(BARE, BARE, 1.1)
-
-
-def test_a_command_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
-    *_, problem = overhead._execute([str(tmp_path / "absent")], tmp_path)
-    assert problem == "cannot be started: No such file or directory"
-
-
-def test_a_command_that_fails_gives_its_last_line(tmp_path: Path) -> None:
-    command = ["sh", "-c", "echo first >&2; echo last >&2; exit 3"]
-    *_, problem = overhead._execute(command, tmp_path)
-    assert problem == "exit code 3: last"

@@ -17,6 +17,7 @@ from stepscope.model.details import (
 )
 from stepscope.model.finding import Location
 from stepscope.model.timeline import ResourcePoint, StepBucket, Timeline
+from tests.unit.report.made_memory import made_memory
 
 FILE = "train.py"
 
@@ -31,6 +32,7 @@ def made_details(file: str = FILE) -> Details:
         op_steps=3,
         traits={"torch.threads": 4},
         timeline=made_timeline(),
+        memory=made_memory(file),
     )
 
 

@@ -11,12 +11,14 @@ import pytest
 
 from stepscope.model.details import Details, FlameNode, HotLine, LayerTime, OpTime, PhaseStacks
 from stepscope.model.finding import Finding, Location, Recommendation
+from stepscope.model.memory import Memory
 from stepscope.model.metrics import PerformanceMetrics
 from stepscope.model.source import NO_SOURCE, SourceText
 from stepscope.model.summary import Summary
 from stepscope.report import units
 from stepscope.report.html import render_page
 from tests.unit.report.made_details import made_details, made_pipeline, made_timeline
+from tests.unit.report.made_memory import made_memory
 from tests.unit.report.made_summary import input_bound
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -181,6 +183,13 @@ def test_a_run_without_a_loop_says_that_in_place_of_a_verdict(notes: list[str]) 
     assert "Do this first" not in page.words
 
 
+def with_all_names(memory: Memory, name: str) -> Memory:
+    growing = tuple(one._replace(why=name, held_by=(name,), made_by=name) for one in memory.growing)
+    gc = replace(memory.gc, patterns=(name,)) if memory.gc else None
+    devices = tuple(replace(one, device=name) for one in memory.devices)
+    return replace(memory, devices=devices, growing=growing, gc=gc, notes=(name,))
+
+
 def with_everything_named(name: str) -> tuple[Summary, Details]:
     location = Location(name, 3, name, name, name)
     finding = Finding(
@@ -205,6 +214,7 @@ def with_everything_named(name: str) -> tuple[Summary, Details]:
         layers=(LayerTime(name, name, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0),),
         ops=(OpTime(name, 1.0, 1.0, 0.5),),
         timeline=replace(made_timeline(5), phases=(name,) * 6),
+        memory=with_all_names(made_memory(name, name), name),
     )
     return summary, details
 
@@ -239,7 +249,7 @@ def test_very_long_names_are_cut_in_the_middle() -> None:
         replace(
             summary, findings=(finding,), coverage={}, memory={}, overhead={}, run={"name": name}
         ),
-        replace(details, timeline=None, stacks=()),
+        replace(details, timeline=None, stacks=(), memory=made_memory(name, name)),
         nothing,
     )
     assert len(page) < 150_000

@@ -9,18 +9,36 @@ import pytest
 
 from stepscope.errors import FormatError
 from stepscope.model.details import Details, FlameNode, PhaseStacks
+from stepscope.model.memory import Memory
 from stepscope.store.details import read_details, write_details
 from tests.unit.report.made_details import made_details
+from tests.unit.report.made_memory import made_memory
 
 BUCKET = {"start_ms": 0.0, "first_step": 0, "steps": 1, "ms": [1.0]}
 TIMELINE = {"rank": 0, "wall_ms": 1.0, "phases": ["forward"], "buckets": [BUCKET], "points": []}
+POINT = {"at_ms": 0.0, "step": 1, "bytes": [0] * 7}
+PEAK = {"bytes": 5}
+PART = {"category": "other", "bytes": 5, "blocks": 1}
+HEADROOM = {"limit_bytes": 9, "limit": "host", "used_bytes": 5, "steps": [1.0]}
 SCHEMA = Path(__file__).parents[3] / "src" / "stepscope" / "store" / "details.schema.json"
+
+
+def memory(**device: Any) -> dict[str, Any]:
+    """Memory of one device, as details.json has it."""
+    return {"memory": {"source": "run", "devices": [{"device": "cpu", "peak": PEAK} | device]}}
 
 
 def test_details_come_back_as_they_were(tmp_path: Path) -> None:
     details = made_details()
     write_details(tmp_path, details)
     assert read_details(tmp_path) == details
+
+
+def test_the_schema_knows_every_field_of_memory() -> None:
+    """The example has something in each, so that the file below shows them all."""
+    made = made_memory()
+    empty = [name for name in Memory.__dataclass_fields__ if not getattr(made, name)]
+    assert empty == []
 
 
 @pytest.mark.parametrize("details", [made_details(), Details()])
@@ -54,6 +72,19 @@ def test_what_is_missing_takes_its_default_and_what_is_not_known_is_passed_over(
         ({"timeline": {"rank": 0, "wall_ms": 10**400}}, "wall_ms is no finite number"),
         ({"timeline": TIMELINE | {"phases": ["forward"] * 3}}, "other phases than its own"),
         ({"timeline": TIMELINE | {"buckets": [BUCKET] * 501}}, "more than 500 buckets"),
+        ({"memory": {}}, "details.memory has no source"),
+        (memory(peak={}), "devices[0].peak has no bytes"),
+        (memory(points=[POINT] * 2001), "more than 2,000 points"),
+        (memory(steps=[[1, 2, 3]] * 20_001), "20,000 steps"),
+        (memory(steps=[[1, 2]]), "not three numbers"),
+        (memory(points=[POINT | {"bytes": [1] * 6}]), "other categories than ours"),
+        (memory(points=[POINT | {"bytes": [-1] * 7}]), "memory has bytes below 0"),
+        (memory(points=[POINT | {"bytes": [1.5] * 7}]), "should be a whole number"),
+        (memory(peak=PEAK | {"parts": [PART | {"category": "love"}]}), "unknown category"),
+        (memory(points=[POINT | {"at_ms": 1e300}]), "a number in at_ms that is too large"),
+        (memory(peak={"bytes": 10**400}), "a number in bytes that is too large"),
+        (memory(peak=PEAK | {"parts": [PART | {"bytes": -5}]}), "memory has bytes below 0"),
+        ({"memory": {"source": "run", "headroom": HEADROOM}}, "steps is not three numbers"),
     ],
 )
 def test_what_is_no_details_is_refused_in_words(

@@ -1,0 +1,1 @@
+"""Files of other tools ⇄ our values: nothing in them is trusted, and nothing in them runs."""

@@ -1,0 +1,34 @@
+"""Messages of Protocol Buffers, written by hand: a number, a text or a message behind its key.
+
+https://protobuf.dev/programming-guides/encoding: a key is (field number << 3 | wire type); wire
+type 0 is a varint (7 bits a byte, the lowest first), 2 is a length and so many bytes.
+"""
+
+from __future__ import annotations
+
+__all__ = ["message", "number", "text", "varint"]
+
+_VARINT, _LENGTH = 0, 2
+_BITS_64 = (1 << 64) - 1
+
+
+def varint(value: int) -> bytes:
+    """Negative numbers take ten bytes, as int64 does."""
+    rest, encoded = value & _BITS_64, bytearray()
+    while rest > 0x7F:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3 | _VARINT) + varint(value)
+
+
+def message(field: int, content: bytes) -> bytes:
+    return varint(field << 3 | _LENGTH) + varint(len(content)) + content
+
+
+def text(field: int, content: str) -> bytes:
+    return message(field, content.encode("utf-8", "replace"))

@@ -1,0 +1,246 @@
+"""What the native core sees of torch's CPU allocator. The twin cannot, and says so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stepscope.model.event import EventType
+from stepscope.model.memory import CATEGORIES, PARAMETER
+from stepscope.record.twin import TwinCore
+from tests.contract.conftest import native_core
+from tests.contract.frames_reader import decode
+
+torch = pytest.importorskip("torch")
+NAMES = (
+    "memory.alloc",
+    "memory.free",
+    "memory.refused",
+    "memory.label",
+    "memory.held",
+    "memory.peak",
+)
+KIB = 1024
+LABEL = CATEGORIES.index(PARAMETER) + 1
+
+
+@pytest.fixture
+def heap() -> Iterator[Any]:
+    core = native_core()
+    if not core.TensorHeap:
+        pytest.skip("this core does not know the frames of this Python")
+    made = core.TensorHeap(*map(core.intern, NAMES))
+    assert made.watch("libc10.so") > 0
+    made.stacks(True)
+    made.book(True)
+    yield made
+    made.record(False)
+    made.stop()
+
+
+def address_of(tensor: Any) -> int:
+    return int(tensor.untyped_storage().data_ptr())
+
+
+def test_the_twin_sees_no_tensors() -> None:
+    assert TwinCore().TensorHeap is None
+
+
+def test_a_tensor_is_booked_with_its_bytes_and_gone_with_it(heap: Any) -> None:
+    before = heap.totals()
+    tensor = torch.empty(1000, dtype=torch.float32)
+    found = heap.find(address_of(tensor))
+    assert (found[0], found[1]) == (4000, 0)
+    assert heap.totals()["live_bytes"] == before["live_bytes"] + 4000
+    address = address_of(tensor)
+    del tensor
+    assert heap.find(address) is None
+    after = heap.totals()
+    assert after["live_bytes"] == before["live_bytes"]
+    assert after["allocated"] - before["allocated"] == after["freed"] - before["freed"] == 1
+
+
+def make_one(size: int) -> Any:
+    return torch.zeros(size)
+
+
+def test_a_block_knows_the_line_that_made_it(heap: Any) -> None:
+    tensor = make_one(5000)
+    stack = heap.find(address_of(tensor))[2]
+    nodes = {number: (caller, file, function, line) for number, caller, file, function, line in
+             heap.resolve()}  # fmt: skip
+    caller, file, function, line = nodes[stack]
+    assert (file, function) == (__file__, "make_one")
+    assert line == make_one.__code__.co_firstlineno + 1
+    assert nodes[caller][2] == test_a_block_knows_the_line_that_made_it.__name__
+
+
+def test_the_same_line_is_the_same_stack(heap: Any) -> None:
+    kept = []
+    for _ in range(3):
+        kept.append(make_one(100))
+        heap.resolve()  # from here on its code is kept, and it is found by its hash
+    stacks = {heap.find(address_of(tensor))[2] for tensor in kept}
+    assert len(stacks) == 1
+    (stack,) = stacks
+    rows = [row for row in heap.held() if row[0] == stack]
+    assert rows == [(stack, 0, 3 * 400, 3)]
+    assert {address for address, _, _ in heap.blocks(stack)} == set(map(address_of, kept))
+
+
+def test_what_backward_allocates_is_seen(heap: Any) -> None:
+    weight = torch.zeros(64, 64, requires_grad=True)
+    (weight @ torch.ones(64, 64)).sum().backward()
+    assert weight.grad is not None
+    assert heap.find(address_of(weight.grad))[0] == 64 * 64 * 4
+
+
+def test_a_step_has_a_peak_of_its_own(heap: Any) -> None:
+    heap.end_step()
+    _, before = heap.end_step()
+    torch.empty(1 << 20, dtype=torch.uint8)
+    kept = torch.empty(1 << 10, dtype=torch.uint8)
+    assert heap.end_step() == (before + (1 << 20), before + (1 << 10))
+    assert heap.end_step() == (before + (1 << 10),) * 2
+    del kept
+
+
+def test_a_label_moves_the_bytes(heap: Any) -> None:
+    tensor = make_one(256)
+    stack = heap.find(address_of(tensor))[2]
+    assert heap.label(address_of(tensor), LABEL)
+    assert [row[1:] for row in heap.held() if row[0] == stack] == [(LABEL, KIB, 1)]
+    assert not heap.label(12345, LABEL)
+    with pytest.raises(ValueError, match="0 to 8"):
+        heap.label(address_of(tensor), 9)
+
+
+def test_what_changed_is_recorded_and_nothing_else(heap: Any) -> None:
+    core = native_core()
+    heap.held(True)
+    core.drain()
+    kept = make_one(512)
+    heap.held(True)
+    rows = recorded(core)
+    assert [(row.name, row.value, row.arg) for row in rows] == [("memory.held", 2.0 * KIB, 1)]
+    del kept
+    heap.held(True)
+    assert [(row.value, row.arg) for row in recorded(core)] == [(0.0, 0)]
+    heap.held(True)
+    assert recorded(core) == []
+
+
+def test_blocks_are_events_while_they_are_recorded(heap: Any) -> None:
+    core = native_core()
+    forward = core.intern("forward")
+    core.drain()
+    heap.record(True)
+    heap.layer(7)
+    token = core.begin(forward)
+    tensor = torch.empty(2 * KIB, dtype=torch.uint8)
+    core.end(token)
+    heap.layer(0)
+    address = address_of(tensor)
+    heap.label(address, LABEL)
+    del tensor
+    heap.record(False)
+    torch.empty(KIB)
+    rows = [row for row in recorded(core) if row.name.startswith("memory.")]
+    assert [row.name for row in rows] == ["memory.alloc", "memory.label", "memory.free"]
+    allocated, _, freed = rows
+    assert (allocated.arg, allocated.value, allocated.text) == (address, 2.0 * KIB, "forward")
+    assert (allocated.cpu_ns, allocated.flags) == (7, 0)  # the layer; not labelled yet
+    assert (freed.arg, freed.value, freed.flags) == (address, 2.0 * KIB, LABEL)
+    assert freed.cpu_start_ns == allocated.cpu_start_ns > 0  # the stack of the allocation
+
+
+def recorded(core: Any) -> list[SimpleNamespace]:
+    """The allocations that are pending."""
+    told = {core.intern(name): name for name in (*NAMES, "forward")}
+    rows = (SimpleNamespace(**row) for row in decode(core.drain(), told).rows)
+    return [row for row in rows if row.type == EventType.ALLOCATION]
+
+
+def test_an_allocation_that_is_refused_is_told(heap: Any) -> None:
+    before = heap.totals()["refused"]
+    with pytest.raises(RuntimeError, match="allocate memory"):
+        torch.empty(1 << 46)
+    assert heap.totals()["refused"] == before + 1
+
+
+def test_large_blocks_of_a_library_are_its_own(heap: Any) -> None:
+    numpy = pytest.importorskip("numpy")
+    assert heap.watch("_multiarray_umath", 16 * KIB) >= 0
+    before = heap.totals()["workspace_bytes"]
+    array, small = numpy.zeros(100_000), numpy.zeros(10)
+    assert heap.totals()["workspace_bytes"] == before + array.nbytes
+    del array, small
+    assert heap.totals()["workspace_bytes"] == before
+
+
+def test_nothing_is_booked_after_stop(heap: Any) -> None:
+    heap.stop()
+    allocated = heap.totals()["allocated"]
+    torch.empty(100)
+    assert heap.totals()["allocated"] == allocated
+
+
+def test_its_cost_is_measured_and_leaves_no_trace(heap: Any) -> None:
+    before = heap.totals()
+    assert 0.0 < heap.cost_ns(200) < 1e6
+    assert heap.totals() == before
+
+
+def test_an_unknown_library_is_passed_over(heap: Any) -> None:
+    assert heap.watch("libnobody.so") == 0
+
+
+def test_libc_says_what_it_holds(heap: Any) -> None:
+    reserved, free, top, mapped = heap.malloc_info()
+    assert reserved > free >= top >= 0
+    assert mapped >= 0
+
+
+PROGRAM = """
+import gc, os, sys, threading, torch
+from stepscope.record.core import core
+heap = core.TensorHeap(*map(core.intern, %r))
+heap.watch("libc10.so"); heap.stacks(True); heap.book(True)
+def churn(stop):
+    kept = []
+    while not stop.is_set():
+        kept.append(torch.empty(100))
+        del kept[:-50]
+stop = threading.Event()
+threads = [threading.Thread(target=churn, args=(stop,)) for _ in range(4)]
+for thread in threads: thread.start()
+for _ in range(30):
+    pid = os.fork()
+    if pid == 0:
+        torch.empty(1000)  # books nothing, and does not wait for a lock of the parent's
+        os._exit(0 if heap.totals()["allocated"] else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    heap.resolve(); heap.held()
+stop.set()
+for thread in threads: thread.join()
+totals = heap.totals()
+print(totals["live"], totals["allocated"] - totals["freed"])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_many_threads_and_forks_leave_it_whole() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(PROGRAM % (NAMES,))],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    live, difference = map(int, done.stdout.split())
+    assert live == difference

@@ -1,0 +1,68 @@
+"""The raw timeline that the installed torch writes is read, and says what happened."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import warnings
+from pathlib import Path
+
+import pytest
+
+from stepscope.analyze.memory_files import memory_of_timeline
+from stepscope.errors import FormatError
+from stepscope.interop.load import load_memory_file
+from stepscope.model.allocations import CategoryTimeline
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three steps of a model with 1,050,624 parameters of 4 bytes."""
+    from torch.profiler import ProfilerActivity, profile
+
+    folder = tmp_path_factory.mktemp("timeline")
+    model = torch.nn.Linear(512, 2048)
+    optimizer = torch.optim.SGD(model.parameters(), momentum=0.9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch means to replace this export some day
+        with profile(
+            activities=[ProfilerActivity.CPU],
+            profile_memory=True,
+            record_shapes=True,
+            with_stack=True,
+        ) as profiler:
+            for _ in range(3):
+                optimizer.zero_grad()
+                model(torch.randn(256, 512)).sum().backward()
+                optimizer.step()
+                profiler.step()
+        profiler.export_memory_timeline(str(folder / "a.raw.json.gz"), "cpu")
+        profiler.export_memory_timeline(str(folder / "drawn.json"), "cpu")
+    return folder / "a.raw.json.gz"
+
+
+def test_the_peak_is_what_the_entries_add_up_to(exported: Path) -> None:
+    total, highest = 0, 0
+    for _, _, size, _ in json.loads(gzip.decompress(exported.read_bytes())):
+        total += size
+        highest = max(highest, total)
+    loaded = load_memory_file(exported)
+    assert isinstance(loaded, CategoryTimeline)
+    (device,) = memory_of_timeline(loaded).devices
+    assert device.peak.bytes == highest
+    assert device.live_bytes == total
+
+
+def test_parameters_are_known_by_their_size(exported: Path) -> None:
+    loaded = load_memory_file(exported)
+    assert isinstance(loaded, CategoryTimeline)
+    (device,) = memory_of_timeline(loaded).devices
+    sizes = {part.category: part.bytes for part in device.peak.parts}
+    assert sizes["parameter"] >= 4 * (512 * 2048 + 2048)
+
+
+def test_the_form_for_pictures_is_told_apart(exported: Path) -> None:
+    with pytest.raises(FormatError, match=r"\.raw\.json\.gz"):
+        load_memory_file(exported.with_name("drawn.json"))

@@ -1,0 +1,163 @@
+"""Findings about memory, and what to do about them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from stepscope.advise.catalogue import advise
+from stepscope.analyze.findings import findings
+from stepscope.analyze.resources import Resources
+from stepscope.model.details import Details
+from stepscope.model.finding import Finding, Location
+from stepscope.model.memory import (
+    ACTIVATION,
+    OPTIMIZER_STATE,
+    Coverage,
+    DeviceMemory,
+    Fragmentation,
+    Growing,
+    Headroom,
+    Memory,
+    Peak,
+    PeakPart,
+    RefusedAllocation,
+)
+from stepscope.model.timeline import ResourcePoint, Timeline
+from tests.unit.analyze.made_evidence import trained
+
+MB = 1_000_000
+HERE = Location("train.py", 12, "train")
+
+
+def device(**parts: int) -> DeviceMemory:
+    made = tuple(PeakPart(name.replace("_", " "), size * MB, 1) for name, size in parts.items())
+    total = sum(part.bytes for part in made)
+    return DeviceMemory("cpu", Peak(total, 50, 1.0, made, total, 50), steps=((50, total, 0),))
+
+
+def memory(**more: object) -> Memory:
+    made = Memory("run", devices=(device(activation=100),), coverage=Coverage(1000 * MB, 100 * MB))
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def leak(verdict: str = "leak", **more: Any) -> Growing:
+    made = Growing(verdict, "It grew in 8 of 8 windows.", 2.0 * MB, 200 * MB, 100, "other", HERE)
+    return made._replace(**more)
+
+
+def found(value: Memory) -> dict[str, Finding]:
+    made = findings([trained()], Resources(), Details(memory=value))
+    return {one.kind: one for one in advise(made)}
+
+
+def test_a_leak_is_told_with_its_line_rate_and_holder() -> None:
+    held_by = ("item 0 of a list of 100", "global variable 'history' of __main__")
+    one = found(memory(growing=(leak(held_by=held_by),)))["leak"]
+    assert one.location == HERE
+    assert one.share == pytest.approx(0.2)  # of what the process held
+    assert one.is_of_memory
+    assert one.max_speedup is None
+    assert "2.0 MB more with every step" in one.evidence[0]
+    assert any("history" in sentence for sentence in one.evidence)
+    assert one.recommendation is not None
+    assert one.recommendation.expected_speedup is None
+
+
+def test_a_leak_of_graphs_has_another_remedy() -> None:
+    held_by = ("the autograd graph of a tensor", "local variable 'total' of train()")
+    one = found(memory(growing=(leak(held_by=held_by),)))["leak"]
+    assert one.recommendation is not None
+    assert "item()" in one.recommendation.action
+
+
+def test_an_examined_leak_is_surer_than_another() -> None:
+    unsure = found(memory(growing=(leak(),)))["leak"]
+    sure = found(memory(growing=(leak(held_by=("x",)),)))["leak"]
+    assert sure.confidence > unsure.confidence
+    assert unsure.missing
+
+
+def test_what_ends_the_run_comes_first_and_other_leaks_last() -> None:
+    far = Headroom(25_000 * MB, "host", 1000 * MB, 2.0 * MB, (1e4, 1.2e4, 1.3e4))
+    near = far._replace(steps=(8.0, 10.0, 12.0))
+    kinds = list(found(memory(growing=(leak(live_bytes=MB),), headroom=far)))
+    assert kinds[-1] == "leak"
+    kinds = list(found(memory(growing=(leak(live_bytes=MB),), headroom=near)))
+    assert kinds[0] == "leak"
+
+
+@pytest.mark.parametrize("verdict", ["cache", "input shape", "slowing"])
+def test_other_growth_is_no_finding(verdict: str) -> None:
+    assert set(found(memory(growing=(leak(verdict),)))) == {"compute"}
+
+
+def test_garbage_in_cycles_names_the_class() -> None:
+    one = found(memory(growing=(leak("cycle garbage", made_by="Episode"),)))["cycle-garbage"]
+    assert "Episode" in one.title
+    assert one.recommendation is not None
+    assert "weakref" in one.recommendation.action
+
+
+@pytest.mark.parametrize(
+    ("parts", "word"),
+    [({ACTIVATION: 900}, "checkpoint"), ({OPTIMIZER_STATE.replace(" ", "_"): 900}, "momentum")],
+)
+def test_too_little_memory_is_answered_by_what_fills_it(parts: dict[str, int], word: str) -> None:
+    tight = Headroom(1000 * MB, "cgroup", 960 * MB)
+    one = found(memory(devices=(device(**parts),), headroom=tight))["memory-pressure"]
+    assert one.recommendation is not None
+    assert word in one.recommendation.action
+    assert one.share == pytest.approx(0.96)
+
+
+def test_a_refused_allocation_is_out_of_memory_at_its_line() -> None:
+    limit = Headroom(1000 * MB, "RLIMIT_AS", 700 * MB)
+    refused = RefusedAllocation(400 * MB, 50, HERE)
+    made = found(memory(refused=(refused,), headroom=limit))
+    one = made["memory-pressure"]
+    assert next(iter(made)) == "memory-pressure"
+    assert (one.severity, one.confidence, one.location) == (1.0, 1.0, HERE)
+    assert "400.0 MB" in one.evidence[0]
+
+
+def test_enough_memory_is_no_finding() -> None:
+    assert "memory-pressure" not in found(memory(headroom=Headroom(1000 * MB, "host", 500 * MB)))
+
+
+def test_memory_in_pieces_is_a_finding_unless_the_next_step_takes_it() -> None:
+    pieces = Fragmentation("glibc", 1000 * MB, 500 * MB, 500 * MB, 10 * MB)
+    one = found(memory(fragmentation=(pieces,)))["fragmentation"]
+    assert one.recommendation is not None
+    assert "MALLOC_ARENA_MAX" in one.recommendation.action
+    waiting = pieces._replace(reused_bytes=480 * MB)
+    assert "fragmentation" not in found(memory(fragmentation=(waiting,)))
+    on_gpu = Fragmentation("cuda:0", 1000 * MB, 500 * MB, 500 * MB, 10 * MB, 450 * MB)
+    one = found(memory(fragmentation=(on_gpu,)))["fragmentation"]
+    assert one.recommendation is not None
+    assert "expandable_segments" in one.recommendation.action
+
+
+def grows(mb_each: float, count: int = 100) -> Details:
+    points = tuple(
+        ResourcePoint(at * 1000.0, program_rss_bytes=(1000 + mb_each * at) * MB)
+        for at in range(count)
+    )
+    return Details(timeline=Timeline(0, 1e5, points=points))
+
+
+def test_without_closer_looks_a_process_that_grows_is_told_with_where_to_look() -> None:
+    made = {f.kind: f for f in findings([trained()], Resources(), grows(5.0))}
+    assert "--memory" in made["leak"].missing[0]
+    assert made["leak"].location == Location()
+    assert made["leak"].measures["bytes_per_step"] == pytest.approx(5 * MB * 0.101, rel=0.02)
+
+
+@pytest.mark.parametrize(("rate", "count"), [(0.1, 100), (5.0, 20), (-5.0, 100)])
+def test_a_process_that_hardly_grows_or_was_hardly_seen_is_no_finding(
+    rate: float, count: int
+) -> None:
+    made = {f.kind for f in findings([trained()], Resources(), grows(rate, count))}
+    assert "leak" not in made
