@@ -338,9 +338,15 @@ static PyObject *gc_event(PyObject *name, PyObject *const *args, Py_ssize_t coun
         Py_RETURN_NONE;
     }
     if (!gc_began_ns) Py_RETURN_NONE;
-    int64_t began_ns = gc_began_ns;
+    int64_t began_ns = gc_began_ns, end_ns = now_ns();
     gc_began_ns = 0;
-    return push((Event){.time_ns = began_ns, .duration_ns = now_ns() - began_ns,
+    ThreadLog *log = log_current();
+    if (log && log_is_nearly_full(log)) { /* every collection counts: better to wait than to drop */
+        Py_BEGIN_ALLOW_THREADS
+        writer_flush();
+        Py_END_ALLOW_THREADS
+    }
+    return push((Event){.time_ns = began_ns, .duration_ns = end_ns - began_ns,
                         .arg = dict_int(args[1], "generation") |
                                dict_int(args[1], "uncollectable") << GC_GENERATION_BITS,
                         .value = (double)dict_int(args[1], "collected"),

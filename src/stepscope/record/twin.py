@@ -283,6 +283,8 @@ class TwinCore:
             elif self._gc_began_ns:
                 began_ns, self._gc_began_ns = self._gc_began_ns, 0
                 lasted_ns = self.now_ns() - began_ns
+                if len(self._local.log.rows) >= RING_EVENTS - BATCH_EVENTS:
+                    self.flush()  # every collection counts: better to wait than to drop
                 kind = info["generation"] | info["uncollectable"] << GC_GENERATION_BITS
                 self.complete(name, began_ns, lasted_ns, kind, info["collected"])
 
