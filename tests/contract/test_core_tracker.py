@@ -211,7 +211,7 @@ def test_who_books_more_than_there_is_room_for_has_it_taken(core: Any) -> None:
     assert tracker.waiting >= 1_000_000
 
 
-def test_a_million_events_go_through_the_writer_and_none_is_lost(core: Any, tmp_path: Path) -> None:
+def test_many_events_go_through_the_writer_and_none_is_lost(core: Any, tmp_path: Path) -> None:
     (tmp_path / "rank-00000").mkdir()
     count = 200_000 if core.name == "native" else 5_000
     core.open(str(tmp_path / "rank-00000" / "x"), b"{}")

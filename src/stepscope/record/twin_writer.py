@@ -105,8 +105,10 @@ class TwinWriter:
             return
         with self._lock:
             self._flusher = me
-            self._flush_held()
-            self._flusher = 0
+            try:
+                self._flush_held()
+            finally:
+                self._flusher = 0
 
     def _flush_held(self) -> None:
         cpu_before = time.thread_time_ns()
