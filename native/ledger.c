@@ -3,7 +3,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { FIRST_BITS = 10, MOST_BITS = 31, LEAST_SHIFT = 4, MOST_SHIFT = 12, GAPS = 33 };
+enum { FIRST_BITS = 10, MOST_BITS = 31, LEAST_SHIFT = 4, MOST_SHIFT = 12, GAPS = 33, AHEAD_LINES = 64,
+       FILLED_ENTRIES = 1 << 14 /* half a megabyte */ };
 
 /* Allocators hand out neighbouring addresses one after the other. They get neighbouring slots,
  * sixteen in a row, so that most calls find their slot in the cache; the rows are scattered. */
@@ -21,22 +22,52 @@ static inline uint32_t next_of(const Ledger *ledger, uint32_t at) {
     return (at + 1) & (((uint32_t)1 << ledger->bits) - 1);
 }
 
+/* Blocks are allocated and freed along the heap, in one direction or the other. The row that is two
+ * further in the direction of the last move comes into the cache while this call goes on. */
+static inline void look_ahead(Ledger *ledger, uint64_t address) {
+    uint64_t ahead = (uint64_t)AHEAD_LINES << ledger->shift;
+    uint64_t next = address >= ledger->last ? address + ahead : address - ahead;
+    __builtin_prefetch(&ledger->slots[home_of(ledger, hash_of(ledger, next))], 1);
+    ledger->last = address;
+}
+
 static inline uint32_t room_of(int bits) {
     return ((uint32_t)1 << bits) - ((uint32_t)1 << bits) / 8;
 }
 
-/* Zeroed. Large tables ask for huge pages: what a big ledger waits for is the TLB. */
+/* Zeroed. Huge pages are not asked for: with the look ahead nobody waits for the TLB, and a system
+ * that has to find them takes longer than it does for all the small ones. */
 static void *pages_new(size_t bytes) {
     void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED) return NULL;
-#ifdef MADV_HUGEPAGE
-    if (bytes >= 4 << 20) madvise(pages, bytes, MADV_HUGEPAGE);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+/* They will be written to soon: better to have them at once than one by one, by page faults. */
+static void pages_fill(void *pages, size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+    madvise(pages, bytes, MADV_POPULATE_WRITE); /* an old kernel does not know it */
+#else
+    (void)pages, (void)bytes;
 #endif
-    return pages;
 }
 
 static void pages_free(void *pages, size_t bytes) {
     if (pages) munmap(pages, bytes);
+}
+
+/* The same pages and more behind them; NULL: there is no more, and the old ones stay. */
+static void *pages_more(void *pages, size_t bytes, size_t wanted) {
+#ifdef MREMAP_MAYMOVE
+    void *moved = mremap(pages, bytes, wanted, MREMAP_MAYMOVE);
+    return moved == MAP_FAILED ? NULL : moved;
+#else
+    void *moved = pages_new(wanted);
+    if (moved) {
+        memcpy(moved, pages, bytes);
+        pages_free(pages, bytes);
+    }
+    return moved;
+#endif
 }
 
 bool ledger_init(Ledger *ledger) {
@@ -92,27 +123,50 @@ static int shift_for(const Ledger *ledger) {
     return shift;
 }
 
+static void put_slot(Ledger *ledger, LedgerSlot slot) {
+    uint32_t at = home_of(ledger, slot.hash);
+    while (ledger->slots[at].number) at = next_of(ledger, at);
+    ledger->slots[at] = slot;
+}
+
+/* In the order of the old slots: the new ones are then filled along two lines. */
+static void move_slots(Ledger *ledger, const LedgerSlot *old, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (old[i].number) put_slot(ledger, old[i]);
+}
+
+static void hash_again(Ledger *ledger) {
+    for (uint32_t number = 1; number <= ledger->used; number++) {
+        uint64_t address = ledger->entries[number - 1].address;
+        if (!address) continue;
+        look_ahead(ledger, address);
+        put_slot(ledger, (LedgerSlot){hash_of(ledger, address), number});
+    }
+}
+
 static bool grow(Ledger *ledger) {
     if (ledger->bits == MOST_BITS) return false;
-    uint32_t room = room_of(ledger->bits + 1);
-    LedgerSlot *slots = pages_new(sizeof *slots << (ledger->bits + 1));
-    LedgerEntry *entries = pages_new(room * sizeof *entries);
-    if (!slots || !entries) {
-        pages_free(slots, sizeof *slots << (ledger->bits + 1));
-        pages_free(entries, room * sizeof *entries);
+    uint32_t room = room_of(ledger->bits + 1), count = (uint32_t)1 << ledger->bits;
+    LedgerSlot *old = ledger->slots, *slots = pages_new(2 * sizeof *slots * count);
+    LedgerEntry *entries = slots ? pages_more(ledger->entries, ledger->room * sizeof *entries,
+                                              room * sizeof *entries)
+                                 : NULL;
+    if (!entries) {
+        pages_free(slots, 2 * sizeof *slots * count);
         return false;
     }
-    memcpy(entries, ledger->entries, ledger->used * sizeof *entries);
-    ledger_free_all(ledger);
+    int shift = ledger->shift;
+    pages_fill(slots, 2 * sizeof *slots * count);
     ledger->entries = entries;
     ledger->slots = slots;
     ledger->bits++;
     ledger->room = room;
     ledger->shift = shift_for(ledger);
-    for (uint32_t number = 1; number <= ledger->used; number++) {
-        uint64_t address = entries[number - 1].address;
-        if (address) slots[slot_of(ledger, address)] = (LedgerSlot){hash_of(ledger, address), number};
-    }
+    if (ledger->shift == shift)
+        move_slots(ledger, old, count);
+    else
+        hash_again(ledger);
+    pages_free(old, sizeof *old * count);
     return true;
 }
 
@@ -139,22 +193,30 @@ static void unbook_entry(Ledger *ledger, const LedgerEntry *entry) {
 /* The number of an entry that is free to use; the one freed last is still in the cache. */
 static uint32_t take_entry(Ledger *ledger) {
     uint32_t number = ledger->unused;
-    if (!number) return ++ledger->used;
+    if (!number) {
+        uint32_t left = ledger->room - ledger->used;
+        if (ledger->used % FILLED_ENTRIES == 0 && left >= FILLED_ENTRIES)
+            pages_fill(&ledger->entries[ledger->used], FILLED_ENTRIES * sizeof(LedgerEntry));
+        return ++ledger->used;
+    }
     ledger->unused = ledger->entries[number - 1].stack;
     return number;
 }
 
-int ledger_alloc(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
-                 uint32_t step, int64_t time_ns) {
+int ledger_book(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
+                uint32_t step, int64_t time_ns, LedgerEntry *before) {
     if (size < 0 || size >= LEDGER_MAX_BYTES || !address) {
         ledger->bad_sizes++;
         return 0;
     }
     if (!ledger->unused && ledger->used == ledger->room && !grow(ledger)) return -1;
+    look_ahead(ledger, address);
     LedgerSlot *slot = &ledger->slots[slot_of(ledger, address)];
-    if (slot->number) {
+    bool is_double = slot->number;
+    if (is_double) {
         ledger->double_allocations++;
-        unbook_entry(ledger, &ledger->entries[slot->number - 1]);
+        *before = ledger->entries[slot->number - 1];
+        unbook_entry(ledger, before);
     } else {
         *slot = (LedgerSlot){hash_of(ledger, address), take_entry(ledger)};
     }
@@ -162,7 +224,14 @@ int ledger_alloc(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, u
         (LedgerEntry){address, (uint64_t)size << 8 | kind, time_ns, stack, step};
     book(&ledger->all, size);
     book(&ledger->by_kind[kind], size);
-    return 1;
+    return is_double ? 2 : 1;
+}
+
+int ledger_alloc(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
+                 uint32_t step, int64_t time_ns) {
+    LedgerEntry before;
+    int booked = ledger_book(ledger, address, size, kind, stack, step, time_ns, &before);
+    return booked > 0 ? 1 : booked;
 }
 
 /* Closes the hole so that every slot stays reachable from its home. */
@@ -179,19 +248,25 @@ static void shift_back(Ledger *ledger, uint32_t hole) {
     slots[hole].number = 0;
 }
 
-int64_t ledger_free(Ledger *ledger, uint64_t address) {
+bool ledger_unbook(Ledger *ledger, uint64_t address, LedgerEntry *freed) {
+    look_ahead(ledger, address);
     uint32_t at = slot_of(ledger, address), number = ledger->slots[at].number;
     if (!address || !number) {
         ledger->unknown_frees++;
-        return -1;
+        return false;
     }
     LedgerEntry *entry = &ledger->entries[number - 1];
-    int64_t size = entry_size(entry);
-    unbook_entry(ledger, entry);
+    *freed = *entry;
+    unbook_entry(ledger, freed);
     *entry = (LedgerEntry){.stack = ledger->unused};
     ledger->unused = number;
     shift_back(ledger, at);
-    return size;
+    return true;
+}
+
+int64_t ledger_free(Ledger *ledger, uint64_t address) {
+    LedgerEntry freed;
+    return ledger_unbook(ledger, address, &freed) ? entry_size(&freed) : -1;
 }
 
 const LedgerEntry *ledger_find(const Ledger *ledger, uint64_t address) {

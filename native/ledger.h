@@ -40,6 +40,7 @@ typedef struct {
     int shift; /* addresses this close (1 << shift bytes) share their home slot */
     uint32_t used;    /* entries ever taken into use */
     uint32_t room;    /* for entries: seven eighths of the slots */
+    uint64_t last;    /* address that was booked or freed last */
     uint32_t unused;  /* first of the entries that were freed; 0: none */
     LedgerTotals all, by_kind[LEDGER_KINDS];
     uint64_t unknown_frees, double_allocations, bad_sizes;
@@ -60,8 +61,14 @@ void ledger_free_all(Ledger *ledger);
 int ledger_alloc(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
                  uint32_t step, int64_t time_ns);
 
+/* The same; 2: the address was live, with that entry before. */
+int ledger_book(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
+                uint32_t step, int64_t time_ns, LedgerEntry *before);
+
 /* The size that was freed, or -1 for an address that is not live (counted, nothing else changed). */
 int64_t ledger_free(Ledger *ledger, uint64_t address);
+/* Whether it was live, and what its entry was. */
+bool ledger_unbook(Ledger *ledger, uint64_t address, LedgerEntry *freed);
 /* Gives a live block another kind, and moves its bytes there; false: no such block. The peak of the new
  * kind counts it from now on only. */
 bool ledger_set_kind(Ledger *ledger, uint64_t address, uint8_t kind);

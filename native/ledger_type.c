@@ -1,6 +1,8 @@
 /* Ledger as a Python type. All methods run under the GIL. */
 #include "clock.h"
+#include "ints.h"
 #include "ledger.h"
+#include "ledger_values.h"
 #include "log.h"
 #include "module.h"
 
@@ -8,37 +10,6 @@ typedef struct {
     PyObject_HEAD
     Ledger ledger;
 } LedgerObject;
-
-/* Addresses and sizes are small positive integers nearly always: read their digits in place. */
-static inline int read_int(PyObject *object, int64_t *out) {
-    if (PyLong_CheckExact(object)) {
-        const PyLongObject *number = (const PyLongObject *)object;
-#if PY_VERSION_HEX >= 0x030C0000
-        size_t digits = number->long_value.lv_tag >> 3;
-        int positive = (number->long_value.lv_tag & 3) == 0;
-        const digit *at = number->long_value.ob_digit;
-#else
-        Py_ssize_t digits = Py_SIZE(number);
-        int positive = digits > 0;
-        const digit *at = number->ob_digit;
-#endif
-        if (positive && digits == 1) {
-            *out = at[0];
-            return 1;
-        }
-        if (positive && digits == 2) {
-            *out = (int64_t)at[0] | (int64_t)at[1] << PyLong_SHIFT;
-            return 1;
-        }
-    }
-    int overflow = 0;
-    long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
-    if (overflow > 0) value = INT64_MAX; /* absurd, and refused by those who asked */
-    if (overflow < 0) value = -1;
-    if (value == -1 && !overflow && PyErr_Occurred()) return 0;
-    *out = value;
-    return 1;
-}
 
 static PyObject *ledger_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     (void)args, (void)kwargs;
@@ -90,7 +61,7 @@ static PyObject *free_method(PyObject *self, PyObject *address_object) {
     return PyLong_FromLongLong(ledger_free(&((LedgerObject *)self)->ledger, (uint64_t)address));
 }
 
-static PyObject *entry_tuple(const LedgerEntry *entry) {
+PyObject *ledger_entry_tuple(const LedgerEntry *entry) {
     return Py_BuildValue("(KLiLII)", (unsigned long long)entry->address,
                          (long long)entry_size(entry), (int)entry_kind(entry),
                          (long long)entry->time_ns, entry->stack, entry->step);
@@ -103,24 +74,28 @@ static PyObject *get_method(PyObject *self, PyObject *address_object) {
     if (!read_int(address_object, &address)) return NULL;
     const LedgerEntry *entry = ledger_find(&((LedgerObject *)self)->ledger, (uint64_t)address);
     if (!entry) Py_RETURN_NONE;
-    return entry_tuple(entry);
+    return ledger_entry_tuple(entry);
 }
 
-PyDoc_STRVAR(live_doc, "live()\n--\n\nAll live allocations, as `get` gives them, in no order.");
-static PyObject *live_method(PyObject *self, PyObject *unused) {
-    (void)unused;
-    const Ledger *ledger = &((LedgerObject *)self)->ledger;
+PyObject *ledger_live_list(const Ledger *ledger, int64_t before_ns) {
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < ledger->used; i++) {
-        if (!ledger->entries[i].address) continue;
-        PyObject *entry = entry_tuple(&ledger->entries[i]);
+        const LedgerEntry found = ledger->entries[i]; /* a collection in here may book and grow */
+        if (!found.address || found.time_ns >= before_ns) continue;
+        PyObject *entry = ledger_entry_tuple(&found);
         if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
         Py_XDECREF(entry);
     }
     return list;
 }
 
-static PyObject *totals_dict(const LedgerTotals *t) {
+PyDoc_STRVAR(live_doc, "live()\n--\n\nAll live allocations, as `get` gives them, in no order.");
+static PyObject *live_method(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return ledger_live_list(&((LedgerObject *)self)->ledger, INT64_MAX);
+}
+
+PyObject *ledger_totals_dict(const LedgerTotals *t) {
     return Py_BuildValue("{s:L,s:L,s:K,s:K,s:K,s:L,s:L}", "live_bytes", (long long)t->live_bytes,
                          "peak_bytes", (long long)t->peak_bytes, "live",
                          (unsigned long long)t->live, "allocated",
@@ -133,14 +108,14 @@ PyDoc_STRVAR(totals_doc, "totals(kind=None)\n--\n\n"
                          "Running totals: live, peak, allocated and freed, of all or of one kind.");
 static PyObject *totals_method(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     const Ledger *ledger = &((LedgerObject *)self)->ledger;
-    if (count == 0 || args[0] == Py_None) return totals_dict(&ledger->all);
+    if (count == 0 || args[0] == Py_None) return ledger_totals_dict(&ledger->all);
     int64_t kind;
     if (!read_int(args[0], &kind)) return NULL;
     if (kind < 0 || kind >= LEDGER_KINDS) {
         PyErr_SetString(PyExc_ValueError, "kind must be 0 to 255");
         return NULL;
     }
-    return totals_dict(&ledger->by_kind[kind]);
+    return ledger_totals_dict(&ledger->by_kind[kind]);
 }
 
 PyDoc_STRVAR(errors_doc, "errors()\n--\n\nWhat was booked wrongly and left the totals untouched.");

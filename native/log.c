@@ -66,6 +66,11 @@ void log_push(ThreadLog *log, const Event *event) {
     }
 }
 
+bool log_is_nearly_full(ThreadLog *log) {
+    uint64_t head = atomic_load_explicit(&log->head, memory_order_relaxed);
+    return head - atomic_load_explicit(&log->tail, memory_order_acquire) >= RING_EVENTS - BATCH_EVENTS;
+}
+
 static inline void open_changes(ThreadLog *log) {
     uint64_t version = atomic_load_explicit(&log->open_version, memory_order_relaxed);
     atomic_store_explicit(&log->open_version, version + 1, memory_order_release);

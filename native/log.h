@@ -53,6 +53,7 @@ extern _Atomic uint32_t current_step;
 
 ThreadLog *log_current(void); /* of this thread, made on first use; NULL: out of memory */
 void log_push(ThreadLog *log, const Event *event);
+bool log_is_nearly_full(ThreadLog *log);
 int log_begin(ThreadLog *log, uint32_t name, int64_t arg, double value, bool read_cpu,
               const void *owner); /* depth of the new span, or -1 when nested too deep */
 /* `arg`: replaces the one that the span began with; NULL: leaves it. */

@@ -62,8 +62,7 @@ static PyObject *intern_new(PyObject *text) {
     return PyErr_NoMemory();
 }
 
-static PyObject *intern_function(PyObject *module, PyObject *given) {
-    (void)module;
+PyObject *name_number(PyObject *given) {
     /* A plain str: the hash of a subclass may be Python code, which lets other threads in. */
     PyObject *text = PyUnicode_FromObject(given);
     if (!text) return NULL;
@@ -74,6 +73,11 @@ static PyObject *intern_function(PyObject *module, PyObject *given) {
         number = intern_new(text);
     Py_DECREF(text);
     return number;
+}
+
+static PyObject *intern_function(PyObject *module, PyObject *given) {
+    (void)module;
+    return name_number(given);
 }
 
 PyDoc_STRVAR(begin_doc, "begin(name, arg=0, value=0.0)\n--\n\n"
@@ -285,6 +289,7 @@ static PyObject *after_fork_function(PyObject *module, PyObject *unused) {
     logs_after_fork();
     writer_after_fork();
     operations_after_fork();
+    trackers_after_fork();
     Py_RETURN_NONE;
 }
 
@@ -315,6 +320,8 @@ static PyObject *noop_function(PyObject *module, PyObject *const *args, Py_ssize
 
 /* ---- gc: a callback for gc.callbacks ---- */
 
+enum { GC_GENERATION_BITS = 8 }; /* model/names.py */
+
 static int64_t gc_began_ns; /* collections do not nest, and run under the GIL */
 
 static long long dict_int(PyObject *dict, const char *key) {
@@ -331,10 +338,17 @@ static PyObject *gc_event(PyObject *name, PyObject *const *args, Py_ssize_t coun
         Py_RETURN_NONE;
     }
     if (!gc_began_ns) Py_RETURN_NONE;
-    int64_t began_ns = gc_began_ns;
+    int64_t began_ns = gc_began_ns, end_ns = now_ns();
     gc_began_ns = 0;
-    return push((Event){.time_ns = began_ns, .duration_ns = now_ns() - began_ns,
-                        .arg = dict_int(args[1], "generation"),
+    ThreadLog *log = log_current();
+    if (log && log_is_nearly_full(log)) { /* every collection counts: better to wait than to drop */
+        Py_BEGIN_ALLOW_THREADS
+        writer_flush();
+        Py_END_ALLOW_THREADS
+    }
+    return push((Event){.time_ns = began_ns, .duration_ns = end_ns - began_ns,
+                        .arg = dict_int(args[1], "generation") |
+                               dict_int(args[1], "uncollectable") << GC_GENERATION_BITS,
                         .value = (double)dict_int(args[1], "collected"),
                         .name = (uint32_t)PyLong_AsUnsignedLong(name), .type = EVENT_SPAN});
 }
@@ -505,8 +519,9 @@ PyMODINIT_FUNC PyInit__native(void) {
     if (!module) return NULL;
     if (!name_ids) name_ids = PyDict_New();
     PyTypeObject *types[] = {&SpanType, &LedgerType, &StackTableType, &OperationType, &RunType,
-                             &NothingType};
-    const char *type_names[] = {"Span", "Ledger", "StackTable", "Operation", "Run", "Nothing"};
+                             &NothingType, &TrackerType};
+    const char *type_names[] = {"Span", "Ledger",  "StackTable", "Operation",
+                                "Run",  "Nothing", "Tracker"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (PyType_Ready(types[i]) < 0 ||
             PyModule_AddObjectRef(module, type_names[i], (PyObject *)types[i]) < 0) {

@@ -14,6 +14,7 @@
 
 #include "clock.h"
 #include "log.h"
+#include "tape.h"
 
 enum {
     FRAME_HEADER = 1,
@@ -64,21 +65,41 @@ bool names_add(uint32_t id, const char *text, size_t length) {
 
 /* ---- frames ---- */
 
-static uint32_t crc_table[256];
+/* Sixteen bytes at a time: table k is what a byte does that has k more bytes behind it. */
+static uint32_t crc_table[16][256];
 
 static void make_crc_table(void) {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t c = i;
         for (int k = 0; k < 8; k++) c = c & 1 ? 0xEDB88320u ^ (c >> 1) : c >> 1;
-        crc_table[i] = c;
+        crc_table[0][i] = c;
     }
+    for (int k = 1; k < 16; k++)
+        for (int i = 0; i < 256; i++) {
+            uint32_t c = crc_table[k - 1][i];
+            crc_table[k][i] = crc_table[0][c & 255] ^ (c >> 8);
+        }
+}
+
+/* What four bytes do that have `behind` more bytes behind them. */
+static inline uint32_t crc_four(uint32_t word, int behind) {
+    return crc_table[behind + 3][word & 255] ^ crc_table[behind + 2][word >> 8 & 255] ^
+           crc_table[behind + 1][word >> 16 & 255] ^ crc_table[behind][word >> 24];
+}
+
+static inline uint32_t crc_sixteen(uint32_t c, const char *bytes) {
+    uint32_t words[4];
+    memcpy(words, bytes, 16);
+    return crc_four(words[0] ^ c, 12) ^ crc_four(words[1], 8) ^ crc_four(words[2], 4) ^
+           crc_four(words[3], 0);
 }
 
 static uint32_t crc32_of(const char *bytes, size_t length) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_crc_table);
     uint32_t c = 0xFFFFFFFFu;
-    for (size_t i = 0; i < length; i++) c = crc_table[(c ^ (uint8_t)bytes[i]) & 255] ^ (c >> 8);
+    for (; length >= 16; length -= 16, bytes += 16) c = crc_sixteen(c, bytes);
+    for (; length; length--, bytes++) c = crc_table[0][(c ^ (uint8_t)*bytes) & 255] ^ (c >> 8);
     return c ^ 0xFFFFFFFFu;
 }
 
@@ -141,7 +162,7 @@ static bool put_new_names(Buffer *out) {
     for (size_t i = 0; i < count; i++, at += sizeof rows[i].field)     \
         memcpy(at, &rows[i].field, sizeof rows[i].field)
 
-static bool put_events(Buffer *out, const Event *rows, size_t count) {
+bool put_events(Buffer *out, const Event *rows, size_t count) {
     size_t length = 8 + count * (6 * 8 + 4 * 4 + 2);
     char *payload = frame_begin(out, FRAME_EVENTS, length), *at = payload;
     if (!payload) return false;
@@ -206,6 +227,7 @@ bool writer_drain(Buffer *out) {
     for (;;) {
         pthread_mutex_lock(&logs_lock);
         size_t count = logs_take(writer.rows, BATCH_EVENTS);
+        if (!count) count = tapes_take(writer.rows, BATCH_EVENTS);
         ok = !count || put_new_names(out);
         pthread_mutex_unlock(&logs_lock);
         if (!count || !ok || !(ok = put_events(out, writer.rows, count))) break;
@@ -371,6 +393,17 @@ static void write_status(const LogTotals *totals, uint32_t open_name) {
     if (pwrite(writer.status_fd, page, sizeof page, 0) < 0) atomic_store(&writer.last_errno, errno);
 }
 
+/* What trackers hold, as far as it waits now. */
+static void write_tapes(void) {
+    uint64_t waiting = tapes_waiting(), written = 0;
+    while (written < waiting) {
+        size_t count = tapes_take(writer.rows, BATCH_EVENTS);
+        if (!count) return;
+        write_batch(writer.rows, count);
+        written += count;
+    }
+}
+
 static void flush_locked(void) {
     if (writer.pid != getpid()) return;
     int64_t cpu_before = thread_cpu_ns();
@@ -391,6 +424,7 @@ static void flush_locked(void) {
         if (!more) write_status(&totals, open_name);
         first = false;
     }
+    write_tapes();
     atomic_fetch_add(&writer.cpu_ns, (uint64_t)(thread_cpu_ns() - cpu_before));
 }
 

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "event.h"
+
 /* Names of the samples in which the writer reports on itself; 0: not reported. */
 typedef struct {
     uint32_t dropped, lost, writer_cpu_ns, calls, probes;
@@ -20,6 +22,9 @@ typedef struct {
     uint64_t lost, writer_cpu_ns;
     int last_errno;
 } WriterCounters;
+
+/* Appends one EVENTS frame; false: out of memory. */
+bool put_events(Buffer *out, const Event *rows, size_t count);
 
 bool names_add(uint32_t id, const char *text, size_t length); /* false: out of memory */
 

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
         DataLoadingProfile,
         PreprocessingProfile,
     )
+    from stepscope.model.memory_events import (
+        EventPublisher,
+        MemoryEvent,
+        MemoryEventType,
+        MemoryStatistics,
+        StorageBackend,
+    )
     from stepscope.model.metrics import (
         ComputeMetrics,
         MemoryMetrics,
@@ -39,7 +46,14 @@ if TYPE_CHECKING:
     from stepscope.profilers.bottleneck_config import BottleneckProfilerConfig
     from stepscope.profilers.config import ProfilingConfig
     from stepscope.profilers.contexts import profile_context, profile_function
+    from stepscope.profilers.gc_monitor import GCMonitor
     from stepscope.profilers.loading import DataLoadingProfiler
+    from stepscope.profilers.memory import (
+        CallbackPublisher,
+        InMemoryStorage,
+        MemoryProfiler,
+        RunFolderStorage,
+    )
     from stepscope.profilers.performance import PerformanceProfiler
     from stepscope.profilers.preprocessing import PreprocessingProfiler
     from stepscope.profilers.trackers import CPUTracker, GPUTracker, IOTracker, MemoryTracker
@@ -53,16 +67,24 @@ __all__ = [
     "BottleneckType",
     "CPUMemoryProfiler",
     "CPUTracker",
+    "CallbackPublisher",
     "ComputeMetrics",
     "DataLoadingBottleneck",
     "DataLoadingProfile",
     "DataLoadingProfiler",
+    "EventPublisher",
     "Finding",
     "FormatError",
+    "GCMonitor",
     "GPUProfiler",
     "GPUTracker",
     "IOTracker",
+    "InMemoryStorage",
+    "MemoryEvent",
+    "MemoryEventType",
     "MemoryMetrics",
+    "MemoryProfiler",
+    "MemoryStatistics",
     "MemoryTracker",
     "MissingExtraError",
     "NoResultsError",
@@ -74,8 +96,10 @@ __all__ = [
     "ProfilingLevel",
     "ProfilingSession",
     "Recommendation",
+    "RunFolderStorage",
     "RunNotFoundError",
     "StepscopeError",
+    "StorageBackend",
     "SystemMetrics",
     "TimingMetrics",
     "Trace",
@@ -96,16 +120,24 @@ _HOMES = {
     "BottleneckType": "stepscope.model.types:BottleneckType",
     "CPUMemoryProfiler": "stepscope.profilers.blocks:CPUMemoryProfiler",
     "CPUTracker": "stepscope.profilers.trackers:CPUTracker",
+    "CallbackPublisher": "stepscope.profilers.memory:CallbackPublisher",
     "ComputeMetrics": "stepscope.model.metrics:ComputeMetrics",
     "DataLoadingBottleneck": "stepscope.model.loading:DataLoadingBottleneck",
     "DataLoadingProfile": "stepscope.model.loading:DataLoadingProfile",
     "DataLoadingProfiler": "stepscope.profilers.loading:DataLoadingProfiler",
+    "EventPublisher": "stepscope.model.memory_events:EventPublisher",
     "Finding": "stepscope.model.finding:Finding",
     "FormatError": "stepscope.errors:FormatError",
+    "GCMonitor": "stepscope.profilers.gc_monitor:GCMonitor",
     "GPUProfiler": "stepscope.profilers.blocks:GPUProfiler",
     "GPUTracker": "stepscope.profilers.trackers:GPUTracker",
     "IOTracker": "stepscope.profilers.trackers:IOTracker",
+    "InMemoryStorage": "stepscope.profilers.memory:InMemoryStorage",
+    "MemoryEvent": "stepscope.model.memory_events:MemoryEvent",
+    "MemoryEventType": "stepscope.model.memory_events:MemoryEventType",
     "MemoryMetrics": "stepscope.model.metrics:MemoryMetrics",
+    "MemoryProfiler": "stepscope.profilers.memory:MemoryProfiler",
+    "MemoryStatistics": "stepscope.model.memory_events:MemoryStatistics",
     "MemoryTracker": "stepscope.profilers.trackers:MemoryTracker",
     "MissingExtraError": "stepscope.errors:MissingExtraError",
     "NoResultsError": "stepscope.errors:NoResultsError",
@@ -117,8 +149,10 @@ _HOMES = {
     "ProfilingLevel": "stepscope.config:Level",
     "ProfilingSession": "stepscope.model.bottlenecks:ProfilingSession",
     "Recommendation": "stepscope.model.finding:Recommendation",
+    "RunFolderStorage": "stepscope.profilers.memory:RunFolderStorage",
     "RunNotFoundError": "stepscope.errors:RunNotFoundError",
     "StepscopeError": "stepscope.errors:StepscopeError",
+    "StorageBackend": "stepscope.model.memory_events:StorageBackend",
     "SystemMetrics": "stepscope.model.metrics:SystemMetrics",
     "TimingMetrics": "stepscope.model.metrics:TimingMetrics",
     "Trace": "stepscope.model.trace:Trace",

@@ -40,6 +40,35 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 
 
 @pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    folder = tmp_path_factory.mktemp("memory-profiler")
+    return run("memory-profiler.md", folder), folder
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r"512 bytes now, 4608 at most",
+        r"\{'GPU': 0, 'Pinned': 512\}",
+        r"512 bytes at 0xa000, allocated in <module>, line 13",
+        r"1 unknown_free 0x1000",
+        r"REALLOCATION 512 4608",
+        r"DEALLOCATION 4096 512",
+        r"77",
+        r"1 collection, generations \[2\]",
+    ],
+)
+def test_the_page_of_the_memory_profiler_prints(memory: tuple[str, Path], line: str) -> None:
+    printed, _ = memory
+    assert re.search(rf"^{line}$", printed, re.MULTILINE), printed
+
+
+def test_the_folder_of_the_page_is_a_run(memory: tuple[str, Path]) -> None:
+    _, folder = memory
+    assert list((folder / "memory-run").glob("rank-00000/*.frames"))
+
+
+@pytest.fixture(scope="module")
 def bottlenecks(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     folder = tmp_path_factory.mktemp("bottlenecks")
     return run("bottlenecks.md", folder), folder

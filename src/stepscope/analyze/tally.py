@@ -24,6 +24,7 @@ from stepscope.analyze.spans import (
     SpanRow,
 )
 from stepscope.analyze.windows import Windows
+from stepscope.model import names
 from stepscope.model.phases import Phase
 
 __all__ = ["Progress", "Step", "Tally"]
@@ -31,6 +32,7 @@ __all__ = ["Progress", "Step", "Tally"]
 _INPUT, _GC = PHASES.index(Phase.INPUT_WAIT), PHASES.index(Phase.GC)
 _BETWEEN = PHASES.index(Phase.PYTHON_BETWEEN)
 _UNEXPLAINED = PHASES.index(Phase.UNEXPLAINED)
+_GENERATION = (1 << names.GC_GENERATION_BITS) - 1
 _UNSETTLED = 1024
 _RECENT = 32  # steps that tell what the loop does now
 
@@ -151,7 +153,8 @@ class Tally:
                 self.saves += 1
                 self.saved_bytes += row[3]
             elif code == GC and phase == _GC:
-                self.gc.collections[row[3]] = self.gc.collections.get(row[3], 0) + 1
+                generation = row[3] & _GENERATION
+                self.gc.collections[generation] = self.gc.collections.get(generation, 0) + 1
                 self.gc.longest_ns = max(self.gc.longest_ns, row[1] - row[0])
         if step.number_of_steps:
             self.micro_batches += (

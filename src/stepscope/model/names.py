@@ -18,7 +18,9 @@ OPTIMIZER_SCALE: Final = "optimizer.scale"  # GradScaler.unscale_ and update
 OPTIMIZER_ZERO: Final = "optimizer.zero_grad"
 OPTIMIZER_CLIP: Final = "optimizer.clip"  # gradient clipping
 SAVE: Final = "save"  # torch.save and its like; arg: bytes written where known
-GC: Final = "gc"  # one collection; arg: generation; value: objects collected
+GC: Final = "gc"  # one collection; value: objects collected; arg: the generation in its low 8 bits
+# and above them how many objects could not be collected
+GC_GENERATION_BITS: Final = 8
 
 # The same spans as the device saw them (CUDA events, queried later), on the device's track.
 DEVICE_PREFIX: Final = "device."
@@ -82,6 +84,30 @@ OPERATION_FLOPS: Final = "operation.flops"
 STACK: Final = "stack"  # sample of a thread; arg: number of the stack; value: ns it stands for;
 # text: the innermost span that was open on that thread; flag NATIVE: it ran C that Python called
 STACK_FRAME: Final = "stack.frame"  # mark; arg: number; text: "caller\tline\tfunction\tfile"
+
+# Memory that the program itself tells us about (profilers/memory.py); of type ALLOCATION. arg:
+# address; value: bytes; text: type of memory; cpu_start_ns: number of the stack that allocated it,
+# 0: not taken; cpu_ns: number of the profiler. Times of neighbours may be up to 0.2 ms off.
+TRACKED_ALLOC: Final = "tracked.alloc"
+TRACKED_FREE: Final = "tracked.free"
+TRACKED_MOVED: Final = "tracked.moved"  # where a block was before the resize, or second booking,
+# that follows
+TRACKED_RESIZE: Final = "tracked.resize"  # where it is now
+TRACKED_SNAPSHOT: Final = "tracked.snapshot"  # arg: live blocks; value: live bytes; no type
+TRACKED_TOTALS: Final = (
+    "tracked.totals"  # before the rows that follow; arg: bytes allocated so far;
+)
+# value: bytes freed so far
+TRACKED: Final = (  # in the order in which the core takes them
+    TRACKED_ALLOC,
+    TRACKED_FREE,
+    TRACKED_MOVED,
+    TRACKED_RESIZE,
+    TRACKED_SNAPSHOT,
+    TRACKED_TOTALS,
+)
+TRACKED_FRAME: Final = "tracked.frame"  # mark; arg: number of the stack, profiler << 32 above it;
+# text: as of stack.frame
 
 # Samples about stepscope itself. Cumulative since the process began, unless said otherwise.
 OWN_DROPPED: Final = "stepscope.dropped"  # events that found their ring full

@@ -6,7 +6,16 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
-__all__ = ["Core", "Ledger", "Node", "Operation", "StackSampler", "StackTable", "TensorHeap"]
+__all__ = [
+    "Core",
+    "Ledger",
+    "Node",
+    "Operation",
+    "StackSampler",
+    "StackTable",
+    "TensorHeap",
+    "Tracker",
+]
 
 # (number, number of its caller, file, function, line). Caller 0: outermost. A code object that was
 # freed before anybody could look has no file, the function "?" and line 0.
@@ -47,6 +56,72 @@ class StackTable(Protocol):
 
     def resolve(self, number: int, /) -> list[tuple[str, str, int]]:
         """[(file, function, line)], innermost first."""
+
+    def nodes(self, after: int = 0, /) -> list[Node]:
+        """What the numbers after that one mean, callers before their callees."""
+
+
+class Tracker(Protocol):
+    """What a program says about its memory: booked, and recorded as ALLOCATION events.
+
+    The first 255 types of memory are told apart; all others are one more, "(other types)". Wrong
+    bookings are counted and listed and leave the totals right. Events wait, up to a million, until
+    the writer (`attach`) or `take` takes them; who books when there is no room waits for the
+    writer, or calls `full`.
+    """
+
+    enabled: bool
+    stack_depth: int  # frames to take with each allocation; 0: none
+
+    @property
+    def stacks(self) -> StackTable: ...
+    @property
+    def waiting(self) -> int:
+        """How many events wait to be taken."""
+
+    def track_allocation(self, address: int, size_bytes: int, allocation_type: str) -> None: ...
+    def track_deallocation(self, address: int, size_bytes: int | None = None) -> None: ...
+    def track_reallocation(
+        self,
+        old_address: int,
+        new_address: int,
+        size_bytes: int,
+        allocation_type: str | None = None,
+    ) -> None: ...
+    def track_snapshot(self) -> None: ...
+
+    def totals(self, allocation_type: str | None = None, /) -> dict[str, int]:
+        """As of a Ledger; of a type that was never seen all are 0."""
+
+    def kinds(self) -> list[str]:
+        """The types that were seen, by their number."""
+
+    def errors(self) -> dict[str, int]:
+        """unknown_frees, size_mismatches, double_allocations, bad_sizes; dropped_events."""
+
+    def wrong(self) -> list[tuple[str, int, int, int, int, int]]:
+        """(reason, address, size, kind, time_ns, step) of the last 256 wrong bookings, oldest
+        first; kind and size -1: not known."""
+
+    def live(self, before_ns: int, /) -> list[tuple[int, int, int, int, int, int]]:
+        """What is allocated and was before then, as Ledger.get gives it; in no order."""
+
+    def take(self) -> bytes:
+        """An EVENTS frame of what waits, or a part of it; b"": nothing does."""
+
+    def attach(self) -> None:
+        """Let the writer take what waits, from now on."""
+
+    def detach(self) -> None:
+        """Keep what waits until somebody takes it."""
+
+    def call(
+        self,
+        first: Callable[[], object] | None = None,
+        each: Callable[[], object] | None = None,
+        full: Callable[[], object] | None = None,
+    ) -> None:
+        """Call these before the next event, after each one, and when there is no room."""
 
 
 class Operation(Protocol):
@@ -168,6 +243,7 @@ class Core(Protocol):
     StackTable: Callable[[], StackTable]
     Operation: Callable[[int, int, int], Operation]  # name, identity, how many runs to keep
     StackSampler: Callable[[int], StackSampler]
+    Tracker: Callable[[int, Sequence[int]], Tracker]  # its number, and ids of names.TRACKED
     # Names for alloc, free, refused, label, held, peak. None: this core cannot see tensors.
     TensorHeap: Callable[[int, int, int, int, int, int], TensorHeap] | None
 

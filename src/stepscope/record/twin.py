@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Literal, TypeAlias
@@ -19,6 +19,7 @@ from stepscope.record.frames import events_frame, names_frame
 from stepscope.record.twin_ledger import TwinLedger, TwinStackTable
 from stepscope.record.twin_operation import TwinNothing, TwinOperation, TwinWatch, cpu_now
 from stepscope.record.twin_sampler import TwinStackSampler
+from stepscope.record.twin_tracker import TwinTracker
 from stepscope.record.twin_writer import TwinWriter
 
 __all__ = ["TwinCore"]
@@ -32,6 +33,7 @@ OF_LOGS = ("recorded", "dropped", "calls", "probes")
 OF_WRITERS = ("lost", "writer_cpu_ns")
 COUNTERS = (*OF_LOGS, *OF_WRITERS, "last_errno")
 FAILED, OPEN = 1, 2
+GC_GENERATION_BITS = 8  # model/names.py
 
 
 class _Owner:
@@ -107,6 +109,8 @@ class TwinCore:
         self._step = 0
         self.generation = 0
         self._gc_began_ns = 0
+        self.trackers: set[TwinTracker] = set()  # that the writer takes from
+        self._all_trackers: weakref.WeakSet[TwinTracker] = weakref.WeakSet()
         self._writer: TwinWriter | None = None
         self.watch = TwinWatch(self)
         self._ended = dict.fromkeys(COUNTERS, 0)  # of threads and writers that are gone
@@ -117,6 +121,11 @@ class TwinCore:
 
     def Ledger(self) -> TwinLedger:  # noqa: N802 (a class, to those who call it)
         return TwinLedger(lambda: self._step, self.now_ns)
+
+    def Tracker(self, number: int, names: Sequence[int]) -> TwinTracker:  # noqa: N802
+        made = TwinTracker(self, number, names)
+        self._all_trackers.add(made)
+        return made
 
     def Operation(self, name: int, identity: int, keep: int) -> TwinOperation:  # noqa: N802
         return TwinOperation(self, name, identity, keep)
@@ -274,7 +283,10 @@ class TwinCore:
             elif self._gc_began_ns:
                 began_ns, self._gc_began_ns = self._gc_began_ns, 0
                 lasted_ns = self.now_ns() - began_ns
-                self.complete(name, began_ns, lasted_ns, info["generation"], info["collected"])
+                if len(self._local.log.rows) >= RING_EVENTS - BATCH_EVENTS:
+                    self.flush()  # every collection counts: better to wait than to drop
+                kind = info["generation"] | info["uncollectable"] << GC_GENERATION_BITS
+                self.complete(name, began_ns, lasted_ns, kind, info["collected"])
 
         return gc_event
 
@@ -289,6 +301,13 @@ class TwinCore:
                 rows.append(log.rows.popleft())
         self._forget_ended()
         return rows
+
+    def _take_tracked(self, room: int) -> list[tuple[Any, ...]]:
+        """Of one tracker at a time: its totals come first."""
+        for tracker in list(self.trackers):
+            if rows := tracker.take_rows(room):
+                return rows
+        return []
 
     def _forget_ended(self) -> None:
         """A log outlives its thread until it is drained."""
@@ -323,7 +342,7 @@ class TwinCore:
 
     def drain(self) -> bytes:
         out = []
-        while rows := self._take(BATCH_EVENTS):
+        while rows := self._take(BATCH_EVENTS) or self._take_tracked(BATCH_EVENTS):
             fresh = self._names_after(self._names_drained)
             if fresh:
                 out.append(names_frame(fresh))
@@ -399,6 +418,8 @@ class TwinCore:
         writer, self._writer = self._writer, None
         if writer and writer.pid != os.getpid():
             writer.forget()
+        for tracker in list(self._all_trackers):
+            tracker.after_fork()
 
 
 def _core_here() -> Any:

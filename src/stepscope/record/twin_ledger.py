@@ -108,7 +108,10 @@ class TwinStackTable:
     def capture(self, depth: int = 32, skip: int = 0) -> int:
         if not (1 <= depth <= MAX_DEPTH and skip >= 0):
             raise ValueError("depth must be 1 to 256 and skip not negative")
-        frame: FrameType | None = sys._getframe(1)
+        return self.number_of(sys._getframe(1), depth, skip)
+
+    def number_of(self, frame: FrameType | None, depth: int, skip: int = 0) -> int:
+        """The number of the stack whose innermost frame is this one."""
         sites: list[tuple[CodeType, int]] = []
         while frame and len(sites) < depth + skip:
             sites.append((frame.f_code, frame.f_lasti))
@@ -124,6 +127,12 @@ class TwinStackTable:
             self._nodes.append(node)
             number = self._numbers[node] = len(self._nodes)
         return number
+
+    def nodes(self, after: int = 0) -> list[tuple[int, int, str, str, int]]:
+        return [
+            (number, caller, code.co_filename, code.co_qualname, line_of(code, instruction))
+            for number, (caller, code, instruction) in enumerate(self._nodes[after:], after + 1)
+        ]
 
     def resolve(self, number: int) -> list[tuple[str, str, int]]:
         if not 0 <= number <= len(self._nodes):

@@ -45,6 +45,7 @@ class TwinWriter:
         self.pid = os.getpid()
         self.lost = self.last_errno = self.writer_cpu_ns = 0
         self._lock = threading.Lock()
+        self._flusher = 0  # the thread that holds it
         self._life = threading.Lock()  # starting and stopping; never taken by the thread itself
         self._wake = threading.Event()
         self._stop = False
@@ -98,20 +99,31 @@ class TwinWriter:
     # ---- one flush ----
 
     def flush(self) -> None:
-        if self.pid != os.getpid():
+        """Within a flush it does nothing: a garbage collection in here may ask for one."""
+        me = threading.get_ident()
+        if self.pid != os.getpid() or self._flusher == me:
             return
         with self._lock:
-            cpu_before = time.thread_time_ns()
-            room = BATCH_EVENTS - OWN_SAMPLES
+            self._flusher = me
+            try:
+                self._flush_held()
+            finally:
+                self._flusher = 0
+
+    def _flush_held(self) -> None:
+        cpu_before = time.thread_time_ns()
+        room = BATCH_EVENTS - OWN_SAMPLES
+        rows = self._core._take(room)
+        while len(rows) == room:
+            self._write(rows)
             rows = self._core._take(room)
-            while len(rows) == room:
-                self._write(rows)
-                rows = self._core._take(room)
-            rows += self._core._open_rows(OPEN_SPAN_AGE_NS)[: room - len(rows)]
-            if rows:
-                self._write(rows + self._own_rows())
-            self._write_status()
-            self.writer_cpu_ns += time.thread_time_ns() - cpu_before
+        rows += self._core._open_rows(OPEN_SPAN_AGE_NS)[: room - len(rows)]
+        if rows:
+            self._write(rows + self._own_rows())
+        while rows := self._core._take_tracked(room):
+            self._write(rows)
+        self._write_status()
+        self.writer_cpu_ns += time.thread_time_ns() - cpu_before
 
     def _own_rows(self) -> list[tuple[Any, ...]]:
         """Its own cost and losses are events too."""

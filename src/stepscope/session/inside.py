@@ -129,6 +129,11 @@ class Inside:
         """The folder that events are written to."""
         return self._program.run
 
+    @property
+    def base(self) -> Path:
+        """What the names of this process's own files begin with."""
+        return self._program.base
+
     def _is_ours(self, base: Path) -> bool:
         """This process and the workers it started, not other ranks, the launcher or a parent."""
         own = self._program.base
@@ -195,11 +200,9 @@ class Inside:
         """Asked by the sampler after each sample: is anything running, or was it just now?"""
         before_ns = time.thread_time_ns()
         try:
-            self.pull()
+            self.tidy()
             for callback in self._at_tick:
                 callback()
-            if ENV_RUN not in os.environ:  # a launcher takes away what it has read
-                self._tail.drop_done(_FILES_KEPT)
         except Exception as error:  # noqa: BLE001 - ours alone: the program goes on
             self.recorder.failed("reading back what was recorded", error)
         running = any(one.totals()["running"] for one in list(self._operations.values()))
@@ -232,12 +235,25 @@ class Inside:
             self._say_cost()
             self.recorder.flush()
             for news in self._tail.read_new():
+                batches = [batch for batch in news.batches if not _is_tracked(batch)]
                 if news.base == self._program.base:
-                    for batch in news.batches:
+                    for batch in batches:
                         self._fold.update(batch)
                 for follower in self._followers:
-                    follower.update(news.process, news.batches)
+                    follower.update(news.process, batches)
             self._forget_gone()
+
+    def tidy(self) -> None:
+        """Take in what was recorded, and let go of old files."""
+        self.pull()
+        if ENV_RUN not in os.environ:  # a launcher takes away what it has read
+            self._tail.drop_done(_FILES_KEPT)
+
+    @property
+    def has_old_files(self) -> bool:
+        """There is something to let go of."""
+        own = self._program.base
+        return sum(1 for _ in own.parent.glob(f"{own.name}.*.frames")) > _FILES_KEPT
 
     def _say_totals(self) -> None:
         said = 0
@@ -296,6 +312,12 @@ class Inside:
             self.pull()
             if follower in self._followers:
                 self._followers.remove(follower)
+
+
+def _is_tracked(batch: Batch) -> bool:
+    """Of a memory profiler, which reads them by itself (store/batch_index.py); there may be
+    millions of these events."""
+    return batch.names[batch.columns["name"][0]] == names.TRACKED_TOTALS
 
 
 _inside: Inside | None = None

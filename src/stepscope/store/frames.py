@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from stepscope.record.frames import (
 )
 from stepscope.store.process import process_from_json
 
-__all__ = ["FramesReader"]
+__all__ = ["FramesReader", "batch_of"]
 
 _NAME = struct.Struct("<II")
 _WIDTHS = tuple(struct.calcsize(column.code) for column in COLUMNS)
@@ -160,19 +160,26 @@ class FramesReader:
             raise _DamageError("a batch has another size than it says")
         if count == 0:
             return None
-        columns: dict[str, memoryview] = {}
-        at = 8
-        for column, width in zip(COLUMNS, _WIDTHS, strict=True):
-            values: Any = payload[at : at + count * width]
-            columns[column.name] = values.cast(column.code)
-            at += count * width
-        used = set(columns["text"])
+        batch = batch_of(payload, self.names)
+        used = set(batch.columns["text"])
         used.discard(0)
-        used.update(columns["name"])
+        used.update(batch.columns["name"])
         if not used <= self.names.keys():
             self.lost_events += count
             return None
-        return Batch(count, columns, self.names)
+        return batch
+
+
+def batch_of(payload: memoryview, names: Mapping[int, str]) -> Batch:
+    """The batch in the payload of an EVENTS frame whose size is right."""
+    count = struct.unpack_from("<I", payload)[0]
+    columns: dict[str, memoryview] = {}
+    at = 8
+    for column, width in zip(COLUMNS, _WIDTHS, strict=True):
+        values: Any = payload[at : at + count * width]
+        columns[column.name] = values.cast(column.code)
+        at += count * width
+    return Batch(count, columns, names)
 
 
 def _foreign(path: Path, why: str) -> str:
