@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +28,8 @@ enum {
     STATUS_BYTES = 128,
     PATH_BYTES = 4096,
     OWN_SAMPLES = 5,
+    NAME_PAGES = 64 << 10,
+    FIRST_NAMES = 1024,
 };
 
 /* ---- names: written before the first event that uses them, again in every file ---- */
@@ -39,19 +42,47 @@ typedef struct {
 static Name *names; /* index: id - 1; guarded by logs_lock */
 static uint32_t name_count, name_room, names_written;
 
+/* Names are never forgotten. Among the program's own blocks they would keep its heap from shrinking,
+ * so they have pages of their own. */
+static void *pages_new(size_t bytes) {
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+static char *text_new(size_t bytes) {
+    static char *next;
+    static size_t left;
+    if (bytes > left) {
+        size_t taken = bytes > NAME_PAGES ? bytes : NAME_PAGES;
+        char *pages = pages_new(taken);
+        if (!pages) return NULL;
+        next = pages;
+        left = taken;
+    }
+    char *made = next;
+    next += bytes;
+    left -= bytes;
+    return made;
+}
+
+static void grow_names(void) {
+    uint32_t room = name_room ? name_room * 2 : FIRST_NAMES;
+    Name *grown = pages_new(room * sizeof *names);
+    if (!grown) return;
+    if (names) {
+        memcpy(grown, names, name_count * sizeof *names);
+        munmap(names, name_room * sizeof *names);
+    }
+    names = grown;
+    name_room = room;
+}
+
 bool names_add(uint32_t id, const char *text, size_t length) {
     bool added = false;
     pthread_mutex_lock(&logs_lock);
-    if (name_count == name_room) {
-        uint32_t room = name_room ? name_room * 2 : 64;
-        Name *grown = realloc(names, room * sizeof *names);
-        if (grown) {
-            names = grown;
-            name_room = room;
-        }
-    }
+    if (name_count == name_room) grow_names();
     if (name_count < name_room && id == name_count + 1) {
-        char *copy = malloc(length + 1);
+        char *copy = text_new(length + 1);
         if (copy) {
             memcpy(copy, text, length);
             copy[length] = 0;

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 from stepscope.record.recorder import Recorder
@@ -73,9 +74,16 @@ def like(original: Function, wrapper: Any) -> Function:
 
 
 def placed(function: Any) -> Function:
-    """`function` where torch._dynamo passes by."""
-    function.__code__ = function.__code__.replace(co_filename=_place())
+    """`function` where torch._dynamo passes by. Functions of one `def` share their code, so that a
+    stack with them in it is the same stack each time."""
+    code, place = function.__code__, _place()
+    if (code, place) not in _placed:
+        _placed[code, place] = code.replace(co_filename=place)
+    function.__code__ = _placed[code, place]
     return function  # type: ignore[no-any-return]
+
+
+_placed: dict[tuple[CodeType, str], CodeType] = {}
 
 
 def _place() -> str:
