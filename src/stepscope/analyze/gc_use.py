@@ -127,7 +127,8 @@ class GcFold:
         return sum(one.total_ns for one in self._generations.values())
 
     def get(self, wall_ns: float | None = None, step_ns: float | None = None) -> GcUse:
-        """`wall_ns`: the time that their share is of; `step_ns`: None: as it was seen here."""
+        """`wall_ns`: the time that their share is of; None: that of the steps. `step_ns`: None: as
+        it was seen here."""
         generations = tuple(
             GcGeneration(
                 generation,
@@ -139,7 +140,7 @@ class GcFold:
             )
             for generation, sums in sorted(self._generations.items())
         )
-        share = self.total_ns / wall_ns if wall_ns else None
+        share = self.total_ns / wall_ns if wall_ns else self.step_share
         step_ms = step_ns if step_ns is not None else self.step_ns
         patterns = gc_patterns(generations, share, None if step_ms is None else step_ms / 1e6)
         return GcUse(generations, share, patterns)

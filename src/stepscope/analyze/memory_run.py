@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from stepscope.analyze.gc_use import GcFold
 from stepscope.analyze.memory_events import MemoryEvents, StepMemory
 from stepscope.analyze.memory_growth import FLOOR_BYTES, Examined, Line, examined_of, judge_line
 from stepscope.analyze.memory_headroom import headroom
@@ -41,8 +42,10 @@ class MemoryFold:
 
     def __init__(self) -> None:
         self._events = MemoryEvents()
+        self._gc = GcFold()
 
     def update(self, batch: Batch) -> None:
+        self._gc.update(batch)
         self._events.update(batch)
 
     def get(self, rank: int = 0) -> Memory | None:
@@ -61,6 +64,7 @@ class MemoryFold:
             coverage=self._coverage(),
             headroom=headroom(events.limits, events.steps, growing),
             refused=tuple(self._refused()),
+            gc=self._gc.get(),
             python_lines=tuple(self._python_lines()),
             sampled_steps=len(events.looks),
             stack_share=self._stack_share(),

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.collect.gc import unseen_collections
 from stepscope.collect.labels import storage_address
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
@@ -49,7 +50,8 @@ class Holders:
 
     def _examine(self, stacks: Sequence[int], step: int) -> None:
         before = self._held(stacks)
-        classes = self._collect()
+        with unseen_collections():
+            classes = self._collect()
         after = self._held(stacks)
         for stack in stacks:
             freed_bytes = before[stack] - after[stack]

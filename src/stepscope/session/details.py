@@ -11,6 +11,7 @@ from stepscope.analyze.pipeline import PipelineFold
 from stepscope.analyze.resources import ResourceFold
 from stepscope.analyze.stacks import StackFold
 from stepscope.analyze.timeline import make_timeline
+from stepscope.model import names
 from stepscope.model.details import Details
 from stepscope.model.event import Batch
 from stepscope.model.memory import Memory
@@ -32,7 +33,7 @@ class DetailsFold:
         self._pipeline.update(process, batch)
         self._stacks.update(process, batch)
         self._layers.update(process, batch)
-        self._memory.setdefault(process.pid, MemoryFold()).update(batch)
+        self._update_memory(process, batch)
 
     def update_outside(self, batch: Batch) -> None:
         """Of the launcher."""
@@ -59,6 +60,14 @@ class DetailsFold:
             timeline=make_timeline(first, resources, {loop.pid for loop in loops}),
             memory=self._memory_of(first),
         )
+
+    def _update_memory(self, process: ProcessInfo, batch: Batch) -> None:
+        """From where on a process says that its memory is seen."""
+        fold = self._memory.get(process.pid)
+        if fold is None and names.MEMORY_SEEN in batch.names.values():
+            fold = self._memory[process.pid] = MemoryFold()
+        if fold is not None:
+            fold.update(batch)
 
     def _memory_of(self, loop: Loop) -> Memory | None:
         fold = self._memory.get(loop.pid)
