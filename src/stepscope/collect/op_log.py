@@ -72,6 +72,10 @@ class OpLogCollector(HookingCollector):
             self._done = self._seen.overflowed = True
             self._leaving = None if _leave(mode) else mode
 
+    @property
+    def is_looking(self) -> bool:
+        return self._mode is not None or self._leaving is not None
+
     def after_step(self, optimizer: Any) -> None:
         """Never raises."""
         if not self._running or (self._done and self._leaving is None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Sampling"]
 
+# Where steps are short, most of them are passed by: after the first ones, and while nobody looks.
+QUIET_NS: Final = 3_000_000
+ALL_STEPS: Final = 64
 # Where memory is what is asked for, more steps are looked at.
 MEMORY_PACE: Final = Pace(0.01, 2, 1.3, 60)
 
@@ -35,6 +39,7 @@ class Sampling:
         """pace: another one than the level's. memory: which is looked at (config.MemoryDetail)."""
         level = level if level in PACES else DEFAULT
         self.watch = Watch()
+        self._told, self._quiet_until_ns = 0, 0
         self._unseen: Callable[[Any], None] | None = None  # `_stepped` where dynamo does not look
         self._layers = LayersCollector(self.watch)
         self._operators = OperatorsCollector(OPERATOR_PLANS[level])
@@ -67,6 +72,22 @@ class Sampling:
         return Sampling, ("production",)
 
     def stepped(self, optimizer: Any) -> None:
+        now_ns = time.monotonic_ns()
+        if now_ns < self._quiet_until_ns:
+            return
+        self._tell(optimizer)
+        self._told += 1
+        if self._told > ALL_STEPS and not self._is_looking:
+            self._quiet_until_ns = now_ns + QUIET_NS
+        else:
+            self._quiet_until_ns = 0
+
+    @property
+    def _is_looking(self) -> bool:
+        """Whether the end of the step that begins must not be missed."""
+        return self._steps_busy() or self._op_log.is_looking
+
+    def _tell(self, optimizer: Any) -> None:
         if self._unseen is None:
             disable = getattr(sys.modules.get("torch._dynamo"), "disable", None)
             if disable is None:  # nothing was compiled so far

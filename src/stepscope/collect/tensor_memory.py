@@ -145,7 +145,7 @@ class TensorMemory(HookingCollector):
     # ---- every step ----
 
     def after_step(self, optimizer: Any) -> None:
-        """Never raises."""
+        """Never raises. Where steps are short, several may lie between two calls."""
         heap = self._heap
         if heap is None or not self._running:
             return
