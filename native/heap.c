@@ -149,18 +149,19 @@ static void note_peak(uint32_t step) {
 
 static bool is_on(void) { return atomic_load_explicit(&heap.books, memory_order_relaxed); }
 
+static void record_free(const LedgerEntry *freed) {
+    if (atomic_load_explicit(&heap.records, memory_order_relaxed))
+        record(heap.names.free, freed->address, entry_size(freed), freed->stack, entry_kind(freed));
+}
+
 /* Before it is given back: another thread may be given the same address at once. */
 static void unbook(void *address) {
+    LedgerEntry freed;
     heap_lock();
-    const LedgerEntry *entry = ledger_find(&heap.ledger, (uint64_t)address);
-    LedgerEntry was = entry ? *entry : (LedgerEntry){0};
-    if (entry) {
-        ledger_free(&heap.ledger, (uint64_t)address);
-        heap.place_bytes[was.stack] -= entry_size(&was);
-    }
+    bool was_live = ledger_unbook(&heap.ledger, (uint64_t)address, &freed);
+    if (was_live) heap.place_bytes[freed.stack] -= entry_size(&freed);
     heap_unlock();
-    if (was.address && atomic_load_explicit(&heap.records, memory_order_relaxed))
-        record(heap.names.free, (uint64_t)address, entry_size(&was), was.stack, entry_kind(&was));
+    if (was_live) record_free(&freed);
 }
 
 static void book(void *address, size_t size, uint8_t label) {
@@ -169,22 +170,22 @@ static void book(void *address, size_t size, uint8_t label) {
     int depth = wants_stack ? peek_own(sites, STACK_DEPTH) : 0;
     uint64_t hash = depth ? hash_of(sites, depth) : 0;
     uint32_t step = atomic_load_explicit(&current_step, memory_order_relaxed);
-    bool records = atomic_load_explicit(&heap.records, memory_order_relaxed);
-    /* A block that somebody gave back where we do not look: tell of it as it is found out. */
-    if (records) unbook(address);
+    LedgerEntry stale; /* of a block that somebody gave back where we do not look */
     heap_lock();
     uint32_t place = depth ? place_of(sites, depth, hash) : 0;
     heap.with_stack += place != 0;
-    const LedgerEntry *stale = ledger_find(&heap.ledger, (uint64_t)address);
-    if (stale) heap.place_bytes[stale->stack] -= entry_size(stale);
-    if (ledger_alloc(&heap.ledger, (uint64_t)address, (int64_t)size, label, place, step,
-                     coarse_now_ns()) > 0)
-        heap.place_bytes[place] += (int64_t)size;
-    note_peak(step);
-    if (heap.ledger.all.live_bytes > heap.step_peak_bytes)
+    int booked = ledger_book(&heap.ledger, (uint64_t)address, (int64_t)size, label, place, step, 0,
+                             &stale);
+    if (booked == 2) heap.place_bytes[stale.stack] -= entry_size(&stale);
+    if (booked > 0) heap.place_bytes[place] += (int64_t)size;
+    if (heap.ledger.all.live_bytes > heap.step_peak_bytes) {
         heap.step_peak_bytes = heap.ledger.all.live_bytes;
+        note_peak(step);
+    }
     heap_unlock();
-    if (records) record(heap.names.alloc, (uint64_t)address, (int64_t)size, place, label);
+    if (booked == 2) record_free(&stale);
+    if (atomic_load_explicit(&heap.records, memory_order_relaxed))
+        record(heap.names.alloc, (uint64_t)address, (int64_t)size, place, label);
 }
 
 static void refuse(size_t size) {
