@@ -53,13 +53,24 @@ typedef struct {
 } Known;
 static Known known[1 << KNOWN_BITS];
 
+/* Multilinear: no product waits for the one before it. */
+static uint64_t factors[STACK_DEPTH];
+
+static void make_factors(void) {
+    uint64_t x = 0x9E3779B97F4A7C15ull;
+    for (int i = 0; i < STACK_DEPTH; i++) { /* splitmix64 */
+        uint64_t z = x += 0x9E3779B97F4A7C15ull;
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+        factors[i] = z | 1;
+    }
+}
+
 static uint64_t hash_of(const Site *sites, int depth) {
     uint64_t hash = (uint64_t)depth;
-    for (int i = 0; i < depth; i++) {
-        hash = (hash ^ sites[i].code ^ (uint64_t)sites[i].instruction << 48) * 0x9E3779B97F4A7C15ull;
-        hash ^= hash >> 29;
-    }
-    return hash;
+    for (int i = 0; i < depth; i++)
+        hash += (sites[i].code + ((uint64_t)sites[i].instruction << 44)) * factors[i];
+    return hash ^ hash >> 32;
 }
 
 /* New code may be freed before the next step's end, when stacks are told: the interpreter is asked to
@@ -101,7 +112,7 @@ static uint32_t look_up(const Site *sites, int depth, bool *kept) {
 
 /* The place of this stack among the nodes; 0: there is none. Needs the lock. */
 static uint32_t place_of(const Site *sites, int depth, uint64_t hash) {
-    Known *slot = &known[hash >> (64 - KNOWN_BITS)];
+    Known *slot = &known[(hash * 0x9E3779B97F4A7C15ull) >> (64 - KNOWN_BITS)];
     if (slot->place && slot->hash == hash) return slot->place;
     bool kept;
     uint32_t place = look_up(sites, depth, &kept);
@@ -318,6 +329,7 @@ double heap_cost_ns(long rounds) {
 
 bool heap_make(HeapNames names) {
     static bool minds_forks;
+    make_factors();
     if (!minds_forks && pthread_atfork(heap_lock, heap_unlock, in_child)) return false;
     minds_forks = true;
     heap.names = names;
