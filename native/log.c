@@ -8,6 +8,24 @@
 
 pthread_mutex_t logs_lock = PTHREAD_MUTEX_INITIALIZER;
 _Atomic uint32_t current_step;
+
+enum { CPU_EVERY_NS = 10 * 1000 * 1000, CPU_STEPS = 2 };
+
+static _Atomic bool skips_cpu; /* in this step */
+static _Atomic int64_t cpu_read_ns; /* when the last steps that were read began */
+static _Atomic int cpu_steps;  /* that are still to be read */
+
+void log_step(uint32_t step) {
+    atomic_store_explicit(&current_step, step, memory_order_relaxed);
+    int64_t now = now_ns();
+    int left = atomic_load_explicit(&cpu_steps, memory_order_relaxed);
+    if (!left && now - atomic_load_explicit(&cpu_read_ns, memory_order_relaxed) >= CPU_EVERY_NS) {
+        left = CPU_STEPS;
+        atomic_store_explicit(&cpu_read_ns, now, memory_order_relaxed);
+    }
+    atomic_store_explicit(&skips_cpu, !left, memory_order_relaxed);
+    if (left) atomic_store_explicit(&cpu_steps, left - 1, memory_order_relaxed);
+}
 void (*_Atomic batch_is_full)(void);
 
 static ThreadLog *first_log; /* guarded by logs_lock */
@@ -95,7 +113,8 @@ int log_begin(ThreadLog *log, uint32_t name, int64_t arg, double value, bool rea
     span->value = value;
     span->name = name;
     span->owner = owner;
-    span->cpu_start_ns = read_cpu ? thread_cpu_ns() : -1;
+    bool skips = atomic_load_explicit(&skips_cpu, memory_order_relaxed);
+    span->cpu_start_ns = read_cpu && !skips ? thread_cpu_ns() : -1;
     span->time_ns = now_ns(); /* last: our own cost stays outside the span */
     log->depth++;
     open_changes(log);

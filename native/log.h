@@ -51,6 +51,10 @@ typedef struct {
 extern pthread_mutex_t logs_lock;
 extern _Atomic uint32_t current_step;
 
+/* A step begins. Reading a thread's CPU clock is a system call, and slows down what comes after it: of
+ * short steps only two in a row are read now and then. */
+void log_step(uint32_t step);
+
 ThreadLog *log_current(void); /* of this thread, made on first use; NULL: out of memory */
 void log_push(ThreadLog *log, const Event *event);
 bool log_is_nearly_full(ThreadLog *log);

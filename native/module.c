@@ -183,12 +183,14 @@ static PyObject *mark_function(PyObject *module, PyObject *args) {
                         .type = EVENT_MARK});
 }
 
-PyDoc_STRVAR(set_step_doc, "set_step(number)\n--\n\nThe step that events carry from now on.");
+PyDoc_STRVAR(set_step_doc, "set_step(number)\n--\n\n"
+                           "The step that events carry from now on. CPU clocks of spans are read in the\n"
+                           "first two steps of every 10 ms.");
 static PyObject *set_step_function(PyObject *module, PyObject *number) {
     (void)module;
     unsigned long step = PyLong_AsUnsignedLong(number);
     if (PyErr_Occurred()) return NULL;
-    atomic_store(&current_step, (uint32_t)step);
+    log_step((uint32_t)step);
     Py_RETURN_NONE;
 }
 

@@ -264,3 +264,19 @@ def test_a_collection_while_names_are_read_out_does_not_stop_a_thread_that_is_ne
         gc.callbacks.remove(callback)
     assert not thread.is_alive()
     assert drained
+
+
+def test_of_short_steps_the_cpu_clock_is_read_in_two_now_and_then(core: Any) -> None:
+    name = core.intern("span")
+    time.sleep(0.011)  # whoever was read before: from here on it is due
+    for number in range(1, 31):
+        core.set_step(number)
+        core.end(core.begin(name))
+    read = [row["step"] for row in decode(core.drain()).named("span") if row["cpu_ns"] >= 0]
+    assert read[:2] == [1, 2]
+    assert len(read) < 10  # thirty steps take less than some 10 ms each
+    time.sleep(0.011)
+    core.set_step(31)
+    core.end(core.begin(name))
+    (row,) = decode(core.drain(), {name: "span"}).named("span")
+    assert row["cpu_ns"] >= 0

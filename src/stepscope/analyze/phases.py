@@ -28,9 +28,10 @@ from stepscope.analyze.spans import (
 )
 from stepscope.model.phases import Phase
 
-__all__ = ["COUNT", "StepTime", "Timeline", "attribute", "sum_up"]
+__all__ = ["COUNT", "CpuRates", "StepTime", "Timeline", "attribute", "sum_up"]
 
 COUNT = len(PHASES)
+SHORT_NS = 20_000_000  # of shorter steps, clocks may not have been read
 _FORWARD, _BACKWARD, _OPTIMIZER = (
     PHASES.index(p) for p in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 )
@@ -170,11 +171,43 @@ def _mark_loss(phases: list[int], first: int, inside_optimizer: bool) -> None:
             phases[place] = _LOSS_OPTIMIZER
 
 
-def sum_up(line: Timeline) -> StepTime:
-    """The pieces of a step added up by phase."""
+class CpuRates:
+    """How much of its time the thread was on a CPU, by kind of piece, in steps whose clocks were
+    read: of short steps not all are (record/protocol.py, set_step)."""
+
+    def __init__(self) -> None:
+        self._wall = [0] * (COUNT + 2)
+        self._cpu = [0] * (COUNT + 2)
+
+    def copy(self) -> CpuRates:
+        made = CpuRates()
+        made._wall, made._cpu = self._wall[:], self._cpu[:]
+        return made
+
+    def learn(self, line: Timeline) -> None:
+        times, clocks = line.times, line.clocks
+        for place, phase in enumerate(line.phases):
+            self._wall[phase] += times[place + 1] - times[place]
+            self._cpu[phase] += clocks[place + 1] - clocks[place]
+
+    def fill(self, line: Timeline) -> bool:
+        """Clocks of a step that was not read; False: nothing is known yet."""
+        if not any(self._wall):
+            return False
+        clock, clocks = 0.0, [0]
+        for place, phase in enumerate(line.phases):
+            lasted = line.times[place + 1] - line.times[place]
+            clock += lasted * self._cpu[phase] / self._wall[phase] if self._wall[phase] else 0.0
+            clocks.append(round(clock))
+        line.clocks[:] = clocks
+        return True
+
+
+def sum_up(line: Timeline, rates: CpuRates | None = None) -> StepTime:
+    """The pieces of a step added up by phase. `rates`: of the steps before it."""
+    has_cpu = _know_clocks(line, rates)
     times, clocks = line.times, line.clocks
     wall, cpu = [0] * COUNT, [0] * COUNT
-    has_cpu = _fill_clocks(times, clocks) if -1 in clocks else True
     before, clock = times[0], clocks[0]
     for now, then, phase in zip(times[1:], clocks[1:], line.phases, strict=True):
         if phase < COUNT:
@@ -187,6 +220,22 @@ def sum_up(line: Timeline) -> StepTime:
             wall[_BETWEEN if phase == _LOSS_BETWEEN else _OPTIMIZER] += now - before - computed
         before, clock = now, then
     return StepTime(wall, cpu, has_cpu)
+
+
+def _know_clocks(line: Timeline, rates: CpuRates | None) -> bool:
+    """Put values for the readings that are missing. False: nothing is known of them."""
+    times, clocks = line.times, line.clocks
+    has_all = -1 not in clocks
+    if rates is None or times[-1] - times[0] >= SHORT_NS:
+        return has_all or _fill_clocks(times, clocks)
+    # Of a step that was not read, its beginning may be known, from the end of the one before it.
+    was_read = has_all or (clocks[0] >= 0 and sum(clock >= 0 for clock in clocks) > 1)
+    if not was_read and rates.fill(line):
+        return True
+    has_cpu = has_all or _fill_clocks(times, clocks)
+    if was_read:
+        rates.learn(line)
+    return has_cpu
 
 
 def _fill_clocks(times: list[int], clocks: list[int]) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from stepscope.analyze.device import overlay
 from stepscope.analyze.loaders import LoaderMarks
 from stepscope.analyze.loop import GcUse, LoaderUse
-from stepscope.analyze.phases import StepTime, Timeline, attribute, sum_up
+from stepscope.analyze.phases import CpuRates, StepTime, Timeline, attribute, sum_up
 from stepscope.analyze.spans import (
     BACKWARD,
     FAILED,
@@ -64,6 +64,7 @@ class Tally:
         self.durations_ns = array("q")
         self.windows = Windows()
         self.has_cpu = False
+        self._rates = CpuRates()
         self.skipped = self.micro_batches = self.blind_steps = 0
         self.saves = self.saved_bytes = self.transferred_bytes = 0
         self.gc = GcUse()
@@ -78,6 +79,7 @@ class Tally:
         made.__dict__.update(self.__dict__)
         made.durations_ns = self.durations_ns[:]
         made.windows = self.windows.copy()
+        made._rates = self._rates.copy()
         made.gc = copy(self.gc)
         made.gc.collections = dict(self.gc.collections)
         made.loaders = {key: copy(use) for key, use in self.loaders.items()}
@@ -97,7 +99,7 @@ class Tally:
         line = attribute(step.rows, step.start_ns, step.end_ns, step.cpu_ns, trained)
         if device_rows:
             line = overlay(line, device_rows)
-        time = sum_up(line)
+        time = sum_up(line, self._rates)
         self.has_cpu = self.has_cpu or time.has_cpu
         if step.number_of_steps:
             self.durations_ns.append(step.end_ns - step.start_ns)

@@ -31,6 +31,7 @@ TOKEN_DEPTH_BITS = 8
 SPAN, SAMPLE, MARK = 1, 2, 4
 OF_LOGS = ("recorded", "dropped", "calls", "probes")
 OF_WRITERS = ("lost", "writer_cpu_ns")
+CPU_EVERY_NS, CPU_STEPS = 10_000_000, 2  # how often CPU clocks are read, and in how many steps then
 COUNTERS = (*OF_LOGS, *OF_WRITERS, "last_errno")
 FAILED, OPEN = 1, 2
 GC_GENERATION_BITS = 8  # model/names.py
@@ -100,6 +101,7 @@ class TwinCore:
     ) -> None:
         self.now_ns = clock_ns
         self._cpu_ns = cpu_clock_ns
+        self._cpu_steps, self._cpu_read_ns, self._skips_cpu = 0, 0, False  # see set_step()
         # A garbage collection may begin while it is held, and what it calls records.
         self._lock = threading.RLock()
         self._logs: list[_Log] = []
@@ -163,7 +165,8 @@ class TwinCore:
     # ---- spans ----
 
     def begin(self, name: int, arg: int = 0, value: float = 0.0) -> int:
-        depth = self._push_open(name, arg, value, self._cpu_ns(), None)
+        cpu_ns = -1 if self._skips_cpu else self._cpu_ns()
+        depth = self._push_open(name, arg, value, cpu_ns, None)
         return -1 if depth < 0 else self.generation << TOKEN_DEPTH_BITS | depth
 
     def _push_open(self, name: int, arg: int, value: float, cpu_ns: int, owner: object) -> int:
@@ -275,6 +278,11 @@ class TwinCore:
 
     def set_step(self, number: int) -> None:
         self._step = number
+        now_ns = self.now_ns()
+        if not self._cpu_steps and now_ns - self._cpu_read_ns >= CPU_EVERY_NS:
+            self._cpu_steps, self._cpu_read_ns = CPU_STEPS, now_ns
+        self._skips_cpu = not self._cpu_steps
+        self._cpu_steps = max(0, self._cpu_steps - 1)
 
     def gc_callback(self, name: int) -> Callable[[str, dict[str, int]], None]:
         def gc_event(phase: str, info: dict[str, int]) -> None:

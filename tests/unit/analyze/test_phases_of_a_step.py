@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stepscope.analyze.phases import attribute, sum_up
+from stepscope.analyze.phases import CpuRates, Timeline, attribute, sum_up
 from stepscope.analyze.spans import (
     BACKWARD,
     FORWARD,
@@ -365,3 +365,29 @@ def test_an_empty_step_has_no_time() -> None:
 def test_a_span_beyond_both_ends_is_cut_to_the_step(code: int) -> None:
     time = sum_up(attribute([LoopSpan(0, 100, code, value=1.0)], 40, 60, -1, set()))
     assert sum(time.wall_ns) == max(time.wall_ns) == 20
+
+
+def short_step(at: int, *, read: bool, cpu_at: int = -1) -> Timeline:
+    """Forward of 3 ms that runs, 1 ms between that waits, backward of 4 ms that runs for half."""
+    ms = 1_000_000
+    cpu = (cpu_at, cpu_at + 3 * ms) if read else (-1, -1)
+    rows = [
+        LoopSpan(at, at + 3 * ms, FORWARD, 1, 1.0, cpu[0], 3 * ms if read else -1),
+        LoopSpan(at + 4 * ms, at + 8 * ms, BACKWARD, 0, 0.0, cpu[1], 2 * ms if read else -1),
+    ]
+    return attribute(rows, at, at + 8 * ms, cpu_at if read else -1, {1})
+
+
+def test_short_steps_that_were_not_read_take_the_rates_of_those_that_were() -> None:
+    rates = CpuRates()
+    read = sum_up(short_step(10, read=True, cpu_at=500), rates)
+    unread = sum_up(short_step(90_000_000, read=False), rates)
+    assert unread.has_cpu
+    assert unread.wall_ns == read.wall_ns  # the loss between forward and backward included
+    assert unread.cpu_ns == pytest.approx(read.cpu_ns, abs=2)
+    assert read.cpu_ns[PHASES.index(Phase.BACKWARD)] == 2_000_000
+
+
+def test_before_any_step_was_read_nothing_is_known_of_the_clocks() -> None:
+    assert not sum_up(short_step(10, read=False), CpuRates()).has_cpu
+    assert not sum_up(short_step(10, read=False)).has_cpu
