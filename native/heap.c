@@ -13,6 +13,8 @@
 
 enum {
     PEAK_SLACK = 64, /* a new peak is copied when it is 1/64 above the last */
+    /* Numbers that are tensors: two thirds of the blocks of a small model, and none of its memory. */
+    SMALLEST_BYTES = 64,
     STACK_DEPTH = 64, /* the outer frames of a deeper stack are left out */
     KNOWN_BITS = 12,
     MEASURED_BYTES = 1024,
@@ -222,7 +224,7 @@ bool heap_label(uint64_t address, uint8_t label) {
 
 static int tensor_memalign(void **out, size_t alignment, size_t size) {
     int error = posix_memalign(out, alignment, size);
-    if (is_on()) {
+    if (size >= SMALLEST_BYTES && is_on()) {
         if (!error)
             book(*out, size, HEAP_UNKNOWN);
         else if (error == ENOMEM)
@@ -232,7 +234,8 @@ static int tensor_memalign(void **out, size_t alignment, size_t size) {
 }
 
 static void watched_free(void *address) {
-    if (address && is_on()) unbook(address);
+    /* What is smaller was not booked: it need not be looked for. */
+    if (address && is_on() && malloc_usable_size(address) >= SMALLEST_BYTES) unbook(address);
     free(address);
 }
 

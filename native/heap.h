@@ -1,4 +1,5 @@
-/* Every block that torch's CPU allocator, and large ones that libraries, take and give back.
+/* Blocks that torch's CPU allocator takes and gives back, but for the smallest, and large ones of
+ * libraries.
  *
  * Their calls of malloc and its like go through here (got.h): each is passed on and then booked, in
  * whatever thread, with or without the GIL. Nothing here waits for Python. */

@@ -178,7 +178,8 @@ class StackSampler(Protocol):
 
 
 class TensorHeap(Protocol):
-    """Every block of torch's CPU allocator, seen where it calls malloc. One a process.
+    """The blocks of torch's CPU allocator, seen where it calls malloc; those of less than 64 bytes
+    are passed over. One a process.
 
     Labels say what a block is for: 0 not known, 1 to 7 by the order of model/memory.py's
     CATEGORIES, 8 taken by a library for itself. Stacks are numbers as the StackSampler has them.

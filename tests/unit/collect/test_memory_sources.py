@@ -144,7 +144,7 @@ def test_what_only_a_graph_holds_leads_to_the_tensor_that_has_the_graph(
 
 @NEEDS_HEAP
 def test_parameters_gradients_state_and_input_are_known_by_their_storages(heap: Any) -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8))
+    model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.BatchNorm1d(32))
     optimizer = torch.optim.Adam(model.parameters())
     batch = torch.randn(4, 8)
     model(batch).sum().backward()
