@@ -25,7 +25,7 @@ __all__ = ["Sampling"]
 QUIET_NS: Final = 3_000_000
 ALL_STEPS: Final = 64
 # Where memory is what is asked for, more steps are looked at.
-MEMORY_PACE: Final = Pace(0.01, 2, 1.3, 60)
+MEMORY_PACE: Final = Pace(0.005, 2, 1.3, 60)
 
 DEFAULT = "basic"
 
