@@ -1,5 +1,7 @@
 #include "got.h"
 
+#if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
+
 #include <elf.h>
 #include <link.h>
 #include <stdbool.h>
@@ -10,11 +12,9 @@
 
 #if defined(__x86_64__)
 #define IS_IMPORT(type) ((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT || (type) == R_X86_64_64)
-#elif defined(__aarch64__)
+#else
 #define IS_IMPORT(type) \
     ((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT || (type) == R_AARCH64_ABS64)
-#else
-#define IS_IMPORT(type) ((void)(type), false)
 #endif
 
 enum { MOST_ENTRIES = 256 };
@@ -27,8 +27,6 @@ typedef struct {
 
 static Replaced replaced[MOST_ENTRIES];
 static int replaced_count;
-
-#if defined(__x86_64__) || defined(__aarch64__)
 
 typedef struct {
     uintptr_t base;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from stepscope.analyze.user_code import is_users, named_function
+from stepscope.analyze.user_code import is_users, users_place
 from stepscope.model.finding import Location
 
 __all__ = ["Frames"]
@@ -49,11 +49,5 @@ class Frames:
         return lines or stack
 
     def users_line(self, number: int) -> Location:
-        """The user's innermost line; where there is none, the innermost of all; nothing known:
-        an empty place."""
-        lines = self.users_lines(number)
-        return _named(lines[0]) if lines else Location()
-
-
-def _named(place: Location) -> Location:
-    return Location(place.file, place.line, named_function(place.function or ""))
+        """The user's innermost line (analyze/user_code.py); nothing known: an empty place."""
+        return users_place(self.stack(number))

@@ -6,16 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from stepscope.analyze.memory_replay import Held, Replay, play_changes, play_events
-from stepscope.analyze.user_code import is_users, named_function
+from stepscope.analyze.user_code import users_place
 from stepscope.model.allocations import (
     AllocatorAction,
     AllocatorEvent,
     AllocatorSnapshot,
     CategoryTimeline,
     Segment,
-    Stack,
 )
-from stepscope.model.finding import Location
 from stepscope.model.memory import (
     DeviceMemory,
     Fragmentation,
@@ -25,7 +23,7 @@ from stepscope.model.memory import (
     RefusedAllocation,
 )
 
-__all__ = ["fragmentation_of", "memory_of_snapshot", "memory_of_timeline", "users_place"]
+__all__ = ["fragmentation_of", "memory_of_snapshot", "memory_of_timeline"]
 
 _SNAPSHOT: Final = "cuda snapshot"
 _TIMELINE: Final = "torch memory timeline"
@@ -38,7 +36,6 @@ _NO_HISTORY = (
     " torch.cuda.memory._record_memory_history() before training."
 )
 _WINDOW = "there may have been a higher one before the snapshot's window."
-_PYTHON = (".py", ".pyw", ".ipynb")
 
 
 def memory_of_snapshot(snapshot: AllocatorSnapshot) -> Memory:
@@ -95,23 +92,6 @@ def fragmentation_of(segments: Sequence[Segment], allocator: str) -> Fragmentati
         if not block.in_use
     )
     return Fragmentation(allocator, reserved, allocated, sum(free), max(free, default=0), split)
-
-
-def users_place(stack: Stack) -> Location:
-    """The innermost line that is the user's own. Where there is none: the innermost of Python, or
-    the innermost of all."""
-    python = [place for place in stack if _is_python(place)]
-    own = (place for place in python if is_users(place.file or "", place.function or ""))
-    found = next(own, None) or next(iter(python or stack), Location())
-    if not found.function:
-        return found
-    return Location(found.file, found.line, named_function(found.function))
-
-
-def _is_python(place: Location) -> bool:
-    """Snapshots may have frames of C++ too."""
-    file = place.file or ""
-    return file.endswith(_PYTHON) or file.startswith("<")
 
 
 def _device(name: str, replay: Replay, events: Sequence[AllocatorEvent]) -> DeviceMemory:

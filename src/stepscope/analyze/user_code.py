@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
-__all__ = ["is_users", "named_function"]
+from stepscope.model.finding import Location
+
+__all__ = ["is_users", "named_function", "users_place"]
+
+_PYTHON = (".py", ".pyw", ".ipynb")
 
 _PACKAGES = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]"
@@ -40,3 +45,20 @@ def named_function(function: str) -> str:
     while (stripped := _NAMELESS.sub("", function)) != function:
         function = stripped or "<module>"
     return function
+
+
+def users_place(stack: Sequence[Location]) -> Location:
+    """The innermost line that is the user's own. Where there is none: the innermost of Python, or
+    the innermost of all."""
+    python = [place for place in stack if _is_python(place)]
+    own = (place for place in python if is_users(place.file or "", place.function or ""))
+    found = next(own, None) or next(iter(python or stack), Location())
+    if not found.function:
+        return found
+    return Location(found.file, found.line, named_function(found.function))
+
+
+def _is_python(place: Location) -> bool:
+    """Snapshots may have frames of C++ too."""
+    file = place.file or ""
+    return file.endswith(_PYTHON) or file.startswith("<")

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TextIO
 
 from stepscope.model.memory import CATEGORIES, Memory
+from stepscope.model.memory_events import MemoryEvent
 
-__all__ = ["memory_to_csv", "memory_to_parquet"]
+__all__ = ["events_to_csv", "memory_to_csv", "memory_to_parquet"]
+
+_EVENT = (
+    "time_ns", "unix_ns", "step", "event", "allocation_type", "address", "size_bytes",
+    "current_usage_bytes", "total_allocated_bytes", "total_free_bytes", "thread_id",
+)  # fmt: skip
 
 
 class Row(NamedTuple):
@@ -27,6 +33,18 @@ def memory_to_csv(memory: Memory) -> bytes:
     table.writerow(Row._fields)
     table.writerows(_rows(memory))
     return written.getvalue().encode("utf-8", "replace")
+
+
+def events_to_csv(events: Iterable[MemoryEvent], file: TextIO) -> int:
+    """What a program told of its memory, an event a line; how many there were."""
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(_EVENT)
+    count = 0
+    for event in events:
+        kind = event.memory_event_type.value
+        table.writerow(kind if name == "event" else getattr(event, name) for name in _EVENT)
+        count += 1
+    return count
 
 
 def memory_to_parquet(memory: Memory) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -127,6 +128,11 @@ class MemoryProfiler:
         """What was allocated from then on, resized blocks included."""
         events = self._session.events(EventRange(self._ns(start_time)))
         return (event for event in events if event.memory_event_type in _ALLOCATED)
+
+    def export_timeline(self, path: str | Path) -> Path:
+        """All events as a table for other tools (CSV), in the order of time; where it is."""
+        self._session.export(Path(path))
+        return Path(path)
 
     def _ns(self, moment: datetime | int) -> int:
         """A moment without a time zone is local time."""

@@ -9,9 +9,11 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 from stepscope.analyze.gc_use import Collection
 from stepscope.analyze.tracked import tracked_events
+from stepscope.errors import UsageError
 from stepscope.model.memory_events import (
     ALL_EVENTS,
     EventPublisher,
@@ -150,6 +152,18 @@ class MemorySession:
                 unix_ns=time_ns + self.unix_offset_ns,
                 generation=one.generation,
             )
+
+    def export(self, path: Path) -> None:
+        """All events as a table (CSV), read and written one by one."""
+        from stepscope.interop.tables import events_to_csv
+
+        try:
+            with path.open("w", newline="", encoding="utf-8") as file:
+                events_to_csv(self.events(EventRange()), file)
+        except OSError as error:
+            raise UsageError(
+                f"{path} cannot be written ({error.strerror}): name another place."
+            ) from error
 
     def leaks(self, min_age_ns: int) -> list[PotentialLeak]:
         """The largest first, of equal ones the oldest."""

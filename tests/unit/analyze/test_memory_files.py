@@ -11,8 +11,8 @@ from stepscope.analyze.memory_files import (
     fragmentation_of,
     memory_of_snapshot,
     memory_of_timeline,
-    users_place,
 )
+from stepscope.analyze.user_code import users_place
 from stepscope.interop.cuda_snapshot import snapshot_of
 from stepscope.interop.load import load_memory_file
 from stepscope.model.allocations import AllocatorSnapshot, CategoryTimeline

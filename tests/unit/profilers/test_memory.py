@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import gc
 import os
 import subprocess
@@ -426,3 +427,22 @@ def test_statistics_stay_whole_whatever_is_said(calls: list[Call]) -> None:
     assert found.allocation_count - found.deallocation_count == len(live)
     last = [event for event in events if event.memory_event_type in TRACKED][-1:]
     assert [event.current_usage_bytes for event in last] in ([], [found.current_usage_bytes])
+
+
+def test_the_timeline_is_written_as_a_table(tmp_path: Path) -> None:
+    with MemoryProfiler(storage=InMemoryStorage()) as profiler:
+        profiler.auto_snapshot = False
+        profiler.track_allocation(0x1000, 100, "GPU")
+        profiler.track_allocation(0x2000, 50, "CPU")
+        profiler.track_deallocation(0x1000)
+        path = profiler.export_timeline(tmp_path / "timeline.csv")
+        with pytest.raises(UsageError, match="another place"):
+            profiler.export_timeline(tmp_path / "nowhere" / "timeline.csv")
+    with path.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["allocation_type"]]
+    told = [(row["event"], row["size_bytes"], row["current_usage_bytes"]) for row in rows]
+    assert told == [
+        ("allocation", "100", "100"),
+        ("allocation", "50", "150"),
+        ("deallocation", "100", "50"),
+    ]
