@@ -94,7 +94,7 @@ class Holders:
         by_stack: dict[int, list[str]] = {}
         everything = _names_of(garbage)
         for tensor in garbage:
-            if isinstance(tensor, torch.Tensor):
+            if _is_a(tensor, torch.Tensor):
                 block = self._heap.find(storage_address(tensor))
                 if block is not None and block[2] not in by_stack:
                     by_stack[block[2]] = _names_of(_around(tensor, garbage)) or everything
@@ -156,9 +156,9 @@ def chain_of(thing: Any, ours: Sequence[Any]) -> list[str]:
         words = _words(found, thing)
         if words:
             chain.append(words)
-        if isinstance(found, dict) and _owner_of(found) is not None:
-            owner = _owner_of(found)
-            if isinstance(owner, ModuleType):
+        owner = _owner_of(found) if _is_a(found, dict) else None
+        if owner is not None:
+            if _is_a(owner, ModuleType):
                 return chain
             found = owner
         thing = found
@@ -168,7 +168,7 @@ def chain_of(thing: Any, ours: Sequence[Any]) -> list[str]:
 def _referrer(thing: Any, passed: set[int]) -> Any:
     """Containers and objects, not the frames and lists that looking makes."""
     for one in gc.get_referrers(thing):
-        if id(one) in passed or isinstance(one, FrameType) or type(one).__name__ == "cell":
+        if id(one) in passed or _is_a(one, FrameType) or type(one).__name__ == "cell":
             continue
         if type(one).__module__ == __name__:
             continue
@@ -177,15 +177,15 @@ def _referrer(thing: Any, passed: set[int]) -> Any:
 
 
 def _words(holder: Any, thing: Any) -> str:
-    if isinstance(holder, dict):
+    if _is_a(holder, dict):
         key = next((repr(key) for key, value in holder.items() if value is thing), "?")[:60]
         owner = _owner_of(holder)
-        if isinstance(owner, ModuleType):
+        if _is_a(owner, ModuleType):
             return f"global variable {key} of {owner.__name__}"
         if owner is not None:
             return f"attribute {key} of a {_class_name(owner)}"
         return f"key {key} of a dict of {len(holder)}"
-    if isinstance(holder, (list, tuple)):
+    if _is_a(holder, (list, tuple)):
         place = next((at for at, value in enumerate(holder) if value is thing), -1)
         return f"item {place} of a {type(holder).__name__} of {len(holder)}"
     name = _attribute(holder, thing)
@@ -196,10 +196,24 @@ def _words(holder: Any, thing: Any) -> str:
 
 def _attribute(holder: Any, thing: Any) -> str:
     """Under which name it holds it. Since Python 3.11 an object may have no dict of its own."""
-    try:
-        return next((name for name, value in vars(holder).items() if value is thing), "")
-    except TypeError:
+    namespace = _namespace(holder)
+    if not _is_a(namespace, dict):
         return ""
+    return next((str(name) for name, value in list(namespace.items()) if value is thing), "")
+
+
+def _namespace(thing: Any) -> Any:
+    """Its variables; None: it has none, or will not say. Past what the program may have put in
+    front of them."""
+    try:
+        return object.__getattribute__(thing, "__dict__")
+    except Exception:  # noqa: BLE001 - anything may be among what refers to a tensor
+        return None
+
+
+def _is_a(thing: Any, kind: Any) -> bool:
+    """isinstance asks the thing itself, and that may be a proxy of something that is gone."""
+    return issubclass(type(thing), kind)
 
 
 def _owner_of(namespace: dict[Any, Any]) -> Any:
@@ -209,7 +223,7 @@ def _owner_of(namespace: dict[Any, Any]) -> Any:
     if module is not None and vars(module) is namespace:
         return module
     for one in gc.get_referrers(namespace):
-        if getattr(one, "__dict__", None) is namespace:
+        if _namespace(one) is namespace:
             return one
     return None
 

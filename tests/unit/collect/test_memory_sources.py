@@ -6,6 +6,7 @@ import gc
 import json
 import resource
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,23 @@ def test_what_a_collection_frees_is_told_with_its_class(
     assert (found["before"], found["freed"], found["step"]) == (3 * 4 * KIB, 3 * 4 * KIB, 9)
     assert found["classes"][0] == f"{__name__}.Cycle"
     assert not read(names.MEMORY_HOLDER)  # nobody is left
+
+
+class Dead:
+    pass
+
+
+@NEEDS_HEAP
+def test_proxies_of_what_is_gone_do_no_harm(recorder: Recorder, read: Read, heap: Any) -> None:
+    known = {row[0] for row in heap.held()}
+    kept = [torch.zeros(KIB)]
+    (stack,) = {row[0] for row in heap.held()} - known
+    cycle: list[Any] = [weakref.proxy(Dead())]
+    cycle.append(cycle)
+    del cycle
+    Holders(recorder, heap).examine([stack], 9)
+    assert told(read, names.MEMORY_HOLDER)[stack]["held_by"]
+    del kept
 
 
 @NEEDS_HEAP
