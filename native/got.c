@@ -4,7 +4,6 @@
 
 #include <elf.h>
 #include <link.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -92,20 +91,45 @@ static const Import *wanted(const Import *imports, const char *name) {
     return NULL;
 }
 
-static void replace_in(const Library *library, Request *request) {
+typedef struct {
+    void **at;
+    const Import *import;
+} Found;
+
+/* The entries of its table that are wanted; how many. */
+static int find_entries(const Library *library, const Import *imports, Found *found) {
+    int count = 0;
     for (int table = 0; table < 2; table++) {
-        for (size_t i = 0; i < library->counts[table]; i++) {
+        for (size_t i = 0; i < library->counts[table] && count < MOST_ENTRIES; i++) {
             const Elf64_Rela *entry = &library->tables[table][i];
             if (!IS_IMPORT(ELF64_R_TYPE(entry->r_info)) || !ELF64_R_SYM(entry->r_info)) continue;
             const Elf64_Sym *symbol = &library->symbols[ELF64_R_SYM(entry->r_info)];
             if (symbol->st_shndx != SHN_UNDEF) continue; /* its own, not imported */
-            const Import *import = wanted(request->imports, library->strings + symbol->st_name);
-            if (!import) continue;
-            void **at = (void **)(library->base + entry->r_offset);
-            int done = replace_entry(library, at, import->function);
-            if (done < 0) request->done = -1;
-            if (request->done >= 0) request->done += done;
+            const Import *import = wanted(imports, library->strings + symbol->st_name);
+            if (import) found[count++] = (Found){(void **)(library->base + entry->r_offset), import};
         }
+    }
+    return count;
+}
+
+/* One that takes memory and gives it back by other ways would leave blocks with us for ever. */
+static bool has_needed(const Import *imports, const Found *found, int count) {
+    for (; imports->name; imports++) {
+        bool is_there = !imports->is_needed;
+        for (int i = 0; i < count && !is_there; i++) is_there = found[i].import == imports;
+        if (!is_there) return false;
+    }
+    return true;
+}
+
+static void replace_in(const Library *library, Request *request) {
+    Found found[MOST_ENTRIES];
+    int count = find_entries(library, request->imports, found);
+    if (!has_needed(request->imports, found, count)) return;
+    for (int i = 0; i < count; i++) {
+        int done = replace_entry(library, found[i].at, found[i].import->function);
+        if (done < 0) request->done = -1;
+        if (request->done >= 0) request->done += done;
     }
 }
 

@@ -5,9 +5,12 @@
 #ifndef STEPSCOPE_GOT_H
 #define STEPSCOPE_GOT_H
 
+#include <stdbool.h>
+
 typedef struct {
     const char *name; /* of the imported function */
     void *function;   /* to be called in its place */
+    bool is_needed;   /* a library that does not import it is left alone */
 } Import;
 
 /* How many entries of that library were replaced; 0: no such library, or it imports none of them;

@@ -278,10 +278,11 @@ static void *library_realloc(void *address, size_t size) {
 }
 
 static const Import of_tensors[] = {
-    {"posix_memalign", tensor_memalign}, {"free", watched_free}, {0}};
+    {"posix_memalign", tensor_memalign, true}, {"free", watched_free, true}, {0}};
 static const Import of_libraries[] = {
-    {"posix_memalign", library_memalign}, {"malloc", library_malloc}, {"calloc", library_calloc},
-    {"realloc", library_realloc},         {"free", watched_free},     {0}};
+    {"posix_memalign", library_memalign, false}, {"malloc", library_malloc, true},
+    {"calloc", library_calloc, false},           {"realloc", library_realloc, false},
+    {"free", watched_free, true},                {0}};
 
 int heap_watch(const char *library, int64_t least_bytes) {
     if (least_bytes > 0) library_least_bytes = least_bytes;
