@@ -219,7 +219,12 @@ def test_the_twin_records_the_same(tmp_path: Path) -> None:
     assert ran.loop.steps == 20
 
 
-_RUN_BY = ("test_loops.py", "test_stacks.py", "test_sampled_run.py")
+_RUN_BY = (
+    "test_loops.py",
+    "test_memory_profiler.py",
+    "test_sampled_run.py",
+    "test_stacks.py",
+)
 
 
 def test_the_scripts_are_all_run() -> None:

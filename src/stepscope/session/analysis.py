@@ -18,7 +18,6 @@ from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
 from stepscope.model.summary import Summary
 from stepscope.session.details import DetailsFold
-from stepscope.session.device_memory import with_device_memory
 from stepscope.store.status import StatusPage
 
 if TYPE_CHECKING:
@@ -115,7 +114,9 @@ class RunFold:
             operations=self._operations(),
         )
         self.details = self._details.get(loops, self._sampler())
-        if self._run is not None:
+        if self._run is not None and self.details.memory is not None:
+            from stepscope.session.device_memory import with_device_memory
+
             self.details = with_device_memory(self.details, self._run)
         found = advise(findings(loops, resources, self.details))
         return summarize(run, loops, recorded, found)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from stepscope.analyze.layers import LayerFold
 from stepscope.analyze.loop import Loop
-from stepscope.analyze.memory_run import MemoryFold
 from stepscope.analyze.pipeline import PipelineFold
 from stepscope.analyze.resources import ResourceFold
 from stepscope.analyze.stacks import StackFold
@@ -14,8 +14,11 @@ from stepscope.analyze.timeline import make_timeline
 from stepscope.model import names
 from stepscope.model.details import Details
 from stepscope.model.event import Batch
-from stepscope.model.memory import Memory
 from stepscope.model.process import ProcessInfo
+
+if TYPE_CHECKING:
+    from stepscope.analyze.memory_run import MemoryFold
+    from stepscope.model.memory import Memory
 
 __all__ = ["DetailsFold"]
 
@@ -65,6 +68,9 @@ class DetailsFold:
         """From where on a process says that its memory is seen."""
         fold = self._memory.get(process.pid)
         if fold is None and names.MEMORY_SEEN in batch.names.values():
+            # Few programs are looked at like that: the others do without this import.
+            from stepscope.analyze.memory_run import MemoryFold
+
             fold = self._memory[process.pid] = MemoryFold()
         if fold is not None:
             fold.update(batch)
