@@ -169,7 +169,7 @@ def _pressure(memory: Memory) -> Iterator[Finding]:
     share = min(1.0, headroom.used_bytes / headroom.limit_bytes) if headroom.limit_bytes else 0.0
     if memory.refused:
         share = 1.0
-    if share < Signal.MEMORY_SHORT:
+    if share < KINDS["memory-pressure"].moderate_share:
         return
     refused = memory.refused[-1] if memory.refused else None
     largest = _largest_category(memory)

@@ -185,7 +185,7 @@ class TensorMemory(HookingCollector):
         sample, heap = self._recorder.sample, self._heap
         self._tell_stacks()
         rows = heap.tell_held()
-        self._recorder.mark(self._window, 1)
+        self._recorder.mark(self._window)
         heap.tell_peak()
         nearest, pages, malloc = self._limits.nearest(), self._limits.pages(), heap.malloc_info()
         if nearest is not None:
@@ -224,7 +224,7 @@ class TensorMemory(HookingCollector):
         self._tell_stacks()
         self._labels.tell(heap, self._living())
         heap.tell_held()
-        self._recorder.mark(self._window, 1)
+        self._recorder.mark(self._window)
         if calls is not None:
             calls.at, calls.entered = heap.layer, lambda given: self._labels.tell_input(heap, given)
         self._recorder.mark(self._begin, heap.totals()["live_bytes"])

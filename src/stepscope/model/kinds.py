@@ -43,7 +43,6 @@ class Signal:
     GIL_CORES: Final = 1.3  # threads that take turns do not use more CPUs than this together
     WRITTEN_BYTES_PER_S: Final = 1e6  # to a disk, saves not counted
     # Memory.
-    MEMORY_SHORT: Final = 0.92  # of the limit
     SCATTERED_BYTES: Final = 256 << 20  # less in small pieces is not worth a word
     SCATTERED_SHARE: Final = 0.1  # of what an allocator has taken, free and in small pieces
     GPU_WAITS_FOR_HOST: Final = 0.9  # a GPU that is busy less than this has gaps

@@ -156,8 +156,7 @@ MEMORY_HELD: Final = "memory.held"  # arg: blocks; value: bytes that this stack 
 # purpose, where that has changed since it was told last
 MEMORY_PEAK: Final = "memory.peak"  # arg: bytes of the highest peak so far, in all; value: bytes
 # that this stack held then; step: when that was
-MEMORY_WINDOW: Final = "memory.window"  # mark: all that is held was told; arg: how many steps one
-# step with stacks stands for
+MEMORY_WINDOW: Final = "memory.window"  # mark: all that is held was told
 MEMORY_LOOK_BEGIN: Final = "memory.look_begin"  # mark: from here every block is told; arg: bytes
 MEMORY_LOOK_END: Final = "memory.look_end"  # mark: to here; arg: bytes
 MEMORY_STEP_PEAK: Final = "memory.step_peak_bytes"  # sample at a step end; arg: bytes at that end
