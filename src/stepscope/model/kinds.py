@@ -42,10 +42,10 @@ class Signal:
     RIVAL_CORES: Final = 0.2  # CPU time of other threads, from which on they hold the GIL
     GIL_CORES: Final = 1.3  # threads that take turns do not use more CPUs than this together
     WRITTEN_BYTES_PER_S: Final = 1e6  # to a disk, saves not counted
+    GPU_WAITS_FOR_HOST: Final = 0.9  # a GPU that is busy less than this has gaps
     # Memory.
     SCATTERED_BYTES: Final = 256 << 20  # less in small pieces is not worth a word
     SCATTERED_SHARE: Final = 0.1  # of what an allocator has taken, free and in small pieces
-    GPU_WAITS_FOR_HOST: Final = 0.9  # a GPU that is busy less than this has gaps
 
 
 def _kinds(group: str, moderate: float, high: float, **types: BottleneckType) -> list[Kind]:
