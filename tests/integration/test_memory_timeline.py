@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import warnings
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,32 +15,37 @@ from stepscope.errors import FormatError
 from stepscope.interop.load import load_memory_file
 from stepscope.model.allocations import CategoryTimeline
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("torch", reason="torch is not installed")
+
+
+# In a process of its own: what torch's profiler prints is decided by its first use in a process.
+PROGRAM = """
+import sys, warnings
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+warnings.simplefilter("ignore")  # torch means to replace this export some day
+model = torch.nn.Linear(512, 2048)
+optimizer = torch.optim.SGD(model.parameters(), momentum=0.9)
+with profile(
+    activities=[ProfilerActivity.CPU], profile_memory=True, record_shapes=True, with_stack=True
+) as profiler:
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.randn(256, 512)).sum().backward()
+        optimizer.step()
+        profiler.step()
+for path in sys.argv[1:]:
+    profiler.export_memory_timeline(path, "cpu")
+"""
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three steps of a model with 1,050,624 parameters of 4 bytes."""
-    from torch.profiler import ProfilerActivity, profile
-
     folder = tmp_path_factory.mktemp("timeline")
-    model = torch.nn.Linear(512, 2048)
-    optimizer = torch.optim.SGD(model.parameters(), momentum=0.9)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch means to replace this export some day
-        with profile(
-            activities=[ProfilerActivity.CPU],
-            profile_memory=True,
-            record_shapes=True,
-            with_stack=True,
-        ) as profiler:
-            for _ in range(3):
-                optimizer.zero_grad()
-                model(torch.randn(256, 512)).sum().backward()
-                optimizer.step()
-                profiler.step()
-        profiler.export_memory_timeline(str(folder / "a.raw.json.gz"), "cpu")
-        profiler.export_memory_timeline(str(folder / "drawn.json"), "cpu")
+    paths = [str(folder / "a.raw.json.gz"), str(folder / "drawn.json")]
+    subprocess.run([sys.executable, "-c", PROGRAM, *paths], check=True, capture_output=True)
     return folder / "a.raw.json.gz"
 
 

@@ -67,13 +67,14 @@ def test_forward_opens_into_its_functions_and_the_wait_into_the_dataset(
     assert forward.where == "main"
     wall_ms = ran.loop.phases[Phase.FORWARD].wall_ns / 1e6
     assert forward.ms == pytest.approx(wall_ms, rel=0.1)
-    assert shares(forward)["dear"] == pytest.approx(0.7, abs=0.06)
-    assert shares(forward)["cheap"] == pytest.approx(0.3, abs=0.06)
+    # Some 180 samples: chance alone moves such a share by 0.03 to either side.
+    assert shares(forward)["dear"] == pytest.approx(0.7, abs=0.11)
+    assert shares(forward)["cheap"] == pytest.approx(0.3, abs=0.11)
     dearest, share = user_location(found, Phase.FORWARD, "main") or (None, 0.0)
     assert dearest is not None
     assert (dearest.file, dearest.function) == (str(HOT), "dear")
     assert dearest.line == line_of("end = time.thread_time_ns() + 21")
-    assert share == pytest.approx(0.7, abs=0.07)
+    assert share == pytest.approx(0.7, abs=0.12)
 
     where = "main" if " " in start else "worker"
     of_main = (Phase.INPUT_WAIT.value,)
