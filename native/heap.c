@@ -17,11 +17,11 @@ enum {
     SMALLEST_BYTES = 64,
     STACK_DEPTH = 64, /* the outer frames of a deeper stack are left out */
     KNOWN_BITS = 12,
+    LIBRARY_BYTES = 4096, /* of the blocks that libraries take for themselves, smaller ones are not */
     MEASURED_BYTES = 1024,
 };
 
 Heap heap;
-static int64_t library_least_bytes;
 
 /* ---- the lock ---- */
 
@@ -75,9 +75,6 @@ static uint64_t hash_of(const Site *sites, int depth) {
     return hash ^ hash >> 32;
 }
 
-/* New code may be freed before the next step's end, when stacks are told: the interpreter is asked to
- * take references to it as soon as it comes by. */
-
 static int hold_new(void *unused) {
     (void)unused;
     static uint32_t held;
@@ -87,6 +84,8 @@ static int hold_new(void *unused) {
     return 0;
 }
 
+/* New code may be freed before the next step's end, when stacks are told: the interpreter is asked to
+ * take references to it as soon as it comes by. */
 static void ask_to_hold(void) {
     if (!atomic_exchange(&will_hold, true) && Py_AddPendingCall(hold_new, NULL))
         atomic_store(&will_hold, false); /* there are too many such calls: the next one asks again */
@@ -125,8 +124,6 @@ static uint32_t place_of(const Site *sites, int depth, uint64_t hash) {
 
 /* ---- events ---- */
 
-static int64_t number_of(uint32_t place) { return place ? heap.nodes.base + place : 0; }
-
 /* For these events the two columns of CPU time say which stack and which layer (model/names.py). */
 static void record(uint32_t name, uint64_t address, int64_t bytes, uint32_t place, uint8_t label) {
     ThreadLog *log = log_current();
@@ -134,7 +131,7 @@ static void record(uint32_t name, uint64_t address, int64_t bytes, uint32_t plac
     uint32_t layer = atomic_load_explicit(&heap.layer, memory_order_relaxed);
     Event event = {
         .time_ns = now_ns(),
-        .cpu_start_ns = number_of(place),
+        .cpu_start_ns = heap_number(place),
         .cpu_ns = log->track == heap.layer_track ? layer : 0,
         .arg = (int64_t)address,
         .value = (double)bytes,
@@ -240,7 +237,7 @@ static void watched_free(void *address) {
 }
 
 static void *booked(void *address, size_t size) {
-    if (address && (int64_t)size >= library_least_bytes && is_on())
+    if (address && size >= LIBRARY_BYTES && is_on())
         book(address, size, HEAP_WORKSPACE);
     return address;
 }
@@ -284,9 +281,8 @@ static const Import of_libraries[] = {
     {"calloc", library_calloc, false},           {"realloc", library_realloc, false},
     {"free", watched_free, true},                {0}};
 
-int heap_watch(const char *library, int64_t least_bytes) {
-    if (least_bytes > 0) library_least_bytes = least_bytes;
-    return got_replace(library, least_bytes > 0 ? of_libraries : of_tensors);
+int heap_watch(const char *library, bool holds_tensors) {
+    return got_replace(library, holds_tensors ? of_tensors : of_libraries);
 }
 
 void heap_stop(void) {

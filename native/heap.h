@@ -43,12 +43,15 @@ typedef struct {
 
 extern Heap heap; /* one a process */
 
+/* The number that events have for the stack at a place. */
+static inline int64_t heap_number(uint32_t place) { return place ? heap.nodes.base + place : 0; }
+
 void heap_lock(void);
 void heap_unlock(void);
 bool heap_make(HeapNames names);
-/* How many imports of it were replaced (got.h). `least_bytes`: smaller blocks are passed on only;
- * 0: it is torch's allocator, whose blocks are tensors. */
-int heap_watch(const char *library, int64_t least_bytes);
+/* How many imports of it were replaced (got.h). `holds_tensors`: it is torch's allocator; otherwise
+ * its larger blocks are its own. */
+int heap_watch(const char *library, bool holds_tensors);
 void heap_stop(void);
 /* What booking a block and giving it back adds to both calls: the shortest of a few tries. */
 double heap_cost_ns(long rounds);

@@ -35,14 +35,14 @@ static PyObject *heap_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
     return type->tp_alloc(type, 0);
 }
 
-PyDoc_STRVAR(watch_doc, "watch(library, least_bytes=0, /)\n--\n\n"
+PyDoc_STRVAR(watch_doc, "watch(library, holds_tensors, /)\n--\n\n"
                         "Book what a loaded library allocates; how many of its calls go through us now.");
 static PyObject *watch_method(PyObject *self, PyObject *args) {
     (void)self;
     const char *library;
-    long long least_bytes = 0;
-    if (!PyArg_ParseTuple(args, "s|L:watch", &library, &least_bytes)) return NULL;
-    return PyLong_FromLong(heap_watch(library, least_bytes));
+    int holds_tensors;
+    if (!PyArg_ParseTuple(args, "sp:watch", &library, &holds_tensors)) return NULL;
+    return PyLong_FromLong(heap_watch(library, holds_tensors));
 }
 
 PyDoc_STRVAR(stop_doc, "stop()\n--\n\nPut everything back as it was. What was booked stays known.");
@@ -152,12 +152,10 @@ static uint32_t count_held(void) {
     return (places + 1) * HEAP_LABELS;
 }
 
-static long long number_of(uint32_t place) { return place ? heap.nodes.base + place : 0; }
-
 static void tell_row(ThreadLog *log, int64_t now, uint32_t row) {
     Event event = {
         .time_ns = now,
-        .cpu_start_ns = number_of(row / HEAP_LABELS),
+        .cpu_start_ns = heap_number(row / HEAP_LABELS),
         .arg = held_now[row].blocks,
         .value = (double)held_now[row].bytes,
         .name = heap.names.held,
@@ -170,7 +168,7 @@ static void tell_row(ThreadLog *log, int64_t now, uint32_t row) {
 }
 
 static int append_row(PyObject *list, uint32_t row) {
-    PyObject *made = Py_BuildValue("(LiLL)", number_of(row / HEAP_LABELS), (int)(row % HEAP_LABELS),
+    PyObject *made = Py_BuildValue("(LiLL)", (long long)heap_number(row / HEAP_LABELS), (int)(row % HEAP_LABELS),
                                    (long long)held_now[row].bytes, (long long)held_now[row].blocks);
     int failed = made ? PyList_Append(list, made) : -1;
     Py_XDECREF(made);
@@ -215,7 +213,7 @@ static int64_t told_peak;
 static void tell_part(ThreadLog *log, int64_t now, uint32_t place, int64_t bytes) {
     Event event = {
         .time_ns = now,
-        .cpu_start_ns = number_of(place),
+        .cpu_start_ns = heap_number(place),
         .arg = told_peak,
         .value = (double)bytes,
         .name = heap.names.peak,
@@ -293,7 +291,7 @@ static PyObject *find_method(PyObject *self, PyObject *value) {
     heap_unlock();
     if (!entry.address) Py_RETURN_NONE;
     return Py_BuildValue("(LiLI)", (long long)entry_size(&entry), (int)entry_kind(&entry),
-                         number_of(entry.stack), (unsigned int)entry.step);
+                         (long long)heap_number(entry.stack), (unsigned int)entry.step);
 }
 
 PyDoc_STRVAR(resolve_doc, "resolve()\n--\n\n"

@@ -37,7 +37,7 @@ def heap() -> Iterator[Any]:
     if not core.TensorHeap:
         pytest.skip("this core does not know the frames of this Python")
     made = core.TensorHeap(*map(core.intern, NAMES))
-    assert made.watch("libc10.so") > 0
+    assert made.watch("libc10.so", True) > 0
     made.stacks(True)
     made.book(True)
     yield made
@@ -177,7 +177,7 @@ def test_an_allocation_that_is_refused_is_told(heap: Any) -> None:
 
 def test_large_blocks_of_a_library_are_its_own(heap: Any) -> None:
     numpy = pytest.importorskip("numpy")
-    assert heap.watch("_multiarray_umath", 16 * KIB) >= 0
+    assert heap.watch("_multiarray_umath", False) >= 0
     before = heap.totals()["workspace_bytes"]
     array, small = numpy.zeros(100_000), numpy.zeros(10)
     assert heap.totals()["workspace_bytes"] == before + array.nbytes
@@ -199,7 +199,7 @@ def test_its_cost_is_measured_and_leaves_no_trace(heap: Any) -> None:
 
 
 def test_an_unknown_library_is_passed_over(heap: Any) -> None:
-    assert heap.watch("libnobody.so") == 0
+    assert heap.watch("libnobody.so", False) == 0
 
 
 def test_libc_says_what_it_holds(heap: Any) -> None:
@@ -212,7 +212,7 @@ PROGRAM = """
 import gc, os, sys, threading, torch
 from stepscope.record.core import core
 heap = core.TensorHeap(*map(core.intern, %r))
-heap.watch("libc10.so"); heap.stacks(True); heap.book(True)
+heap.watch("libc10.so", True); heap.stacks(True); heap.book(True)
 def churn(stop):
     kept = []
     while not stop.is_set():

@@ -75,6 +75,7 @@ class WindowPoint(NamedTuple):
     rss_bytes: int
     shared_bytes: int
     tensor_bytes: int
+    free_bytes: int | None = None  # in libc's allocator
 
 
 class Refused(NamedTuple):
@@ -211,6 +212,8 @@ class MemoryEvents:
 
     def _set_free(self, row: _Row) -> None:
         self.free = (int(row.value), row.arg)
+        if self.points:  # of the same window
+            self.points[-1] = self.points[-1]._replace(free_bytes=int(row.value))
 
     def _refuse(self, row: _Row) -> None:
         if len(self.refused) < MOST_REFUSED:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -10,7 +10,7 @@ from stepscope.analyze.gc_use import GcFold
 from stepscope.analyze.memory_events import MemoryEvents, StepMemory
 from stepscope.analyze.memory_growth import FLOOR_BYTES, Examined, Line, examined_of, judge_line
 from stepscope.analyze.memory_headroom import headroom
-from stepscope.analyze.memory_look import Look
+from stepscope.analyze.memory_look import Group, Look
 from stepscope.analyze.memory_points import PointFold
 from stepscope.model.event import Batch
 from stepscope.model.finding import Location
@@ -113,44 +113,37 @@ class MemoryFold:
         return replace(
             peak,
             at_ms=self._ms(look.peak_ns),
-            parts=self._parts(look),
+            parts=self._parts(look.peak),
             parts_bytes=look.peak_bytes,
             parts_step=look.step,
         )
 
     def _lines_at_peak(self) -> tuple[PeakPart, ...]:
-        frames, lines = self._events.frames, self._events.lines
-        found: dict[tuple[str, Location], list[tuple[int, int]]] = {}
-        for stack, size in self._events.peak_parts.items():
-            category = lines[stack].purpose if stack in lines else OTHER
-            found.setdefault((category, frames.users_line(stack)), []).append((size, stack))
-        parts = [
-            PeakPart(category, sum(size for size, _ in each), 0, place, frames.stack(max(each)[1]))
-            for (category, place), each in found.items()
-        ]
-        parts.sort(key=lambda part: -part.bytes)
-        return tuple(parts[:MOST_PARTS])
+        lines = self._events.lines
+        return self._parts(
+            {
+                Group(lines[stack].purpose if stack in lines else OTHER, stack, 0): (size, None)
+                for stack, size in self._events.peak_parts.items()
+            }
+        )
 
     def _highest(self) -> Look | None:
         return max(self._events.looks, key=lambda look: look.peak_bytes, default=None)
 
-    def _parts(self, look: Look) -> tuple[PeakPart, ...]:
-        """By purpose, layer and line of the user's, whatever stack of ours led there."""
+    def _parts(self, groups: Mapping[Group, tuple[int, int | None]]) -> tuple[PeakPart, ...]:
+        """By purpose, layer and line of the user's, whatever stack of ours led there; from bytes
+        and blocks (None: not counted)."""
         frames, layers = self._events.frames, self._events.layers
-        found: dict[tuple[str, Location], list[tuple[int, int, int]]] = {}
-        for group, (size, blocks) in look.peak.items():
+        found: dict[tuple[str, Location], list[tuple[int, int | None, int]]] = {}
+        for group, (size, blocks) in groups.items():
             place = replace(frames.users_line(group.stack), layer=layers.get(group.layer))
             found.setdefault((group.category, place), []).append((size, blocks, group.stack))
-        parts = [
-            PeakPart(
-                category,
-                sum(size for size, _, _ in groups),
-                sum(blocks for _, blocks, _ in groups),
-                place,
-                frames.stack(max(groups)[2]),
-            )
-            for (category, place), groups in found.items()
-        ]
+        parts = []
+        for (category, place), each in found.items():
+            counts = [blocks for _, blocks, _ in each if blocks is not None]
+            size, stack = sum(size for size, _, _ in each), max(each, key=lambda one: one[0])[2]
+            blocks = sum(counts) if counts else None
+            parts.append(PeakPart(category, size, blocks, place, frames.stack(stack)))
         parts.sort(key=lambda part: -part.bytes)
         return tuple(parts[:MOST_PARTS])
 
@@ -248,8 +241,8 @@ class MemoryFold:
             rss_bytes=most.rss_bytes,
             tensor_bytes=most.tensor_bytes,
             before_bytes=events.before[0] if events.before else None,
-            mapped_bytes=most.shared_bytes - events.before[1] if events.before else None,
-            free_bytes=events.free[0] if events.free else None,
+            mapped_bytes=max(0, most.shared_bytes - events.before[1]) if events.before else None,
+            free_bytes=most.free_bytes,
             python_bytes=self._python_bytes(),
             shared_bytes=most.shared_bytes,
             pinned_bytes=events.pinned_bytes,

@@ -33,7 +33,7 @@ __all__ = ["TensorMemory"]
 
 TENSORS: Final = "libc10.so"
 # Whose larger blocks are seen too: kernels' workspaces, and arrays of numpy.
-LIBRARIES: Final = {"libtorch_cpu.so": 4096, "_multiarray_umath": 16384}
+LIBRARIES: Final = ("libtorch_cpu.so", "_multiarray_umath")
 WINDOW_SPREAD: Final = 1.05  # each window is this many times as far into the run as the one before
 WINDOW_SHARE: Final = 0.005  # of the time since the first step: more must not go into windows
 DEAR_SPREAD: Final = 1.25  # where they would take more
@@ -87,7 +87,7 @@ class TensorMemory(HookingCollector):
                 ),
             )
         )
-        if heap.watch(TENSORS) <= 0:
+        if heap.watch(TENSORS, True) <= 0:
             self._tell_seen({"why": f"{TENSORS} does not call malloc in a way that can be seen"})
             return
         self._limits = OwnLimits()
@@ -97,6 +97,8 @@ class TensorMemory(HookingCollector):
             recorder.sample(before, float(pages[1]), pages[2])
         heap.stacks(True)
         heap.book(True)
+        heap.cost_ns(1)  # what a stack costs when it is met for the first time is no measure
+        tell_nodes(recorder, heap.resolve())
         self._pair_ns = heap.cost_ns(COST_ROUNDS)
         self._heap = heap
         self._suspects, self._holders = Suspects(), Holders(recorder, heap)
@@ -113,8 +115,8 @@ class TensorMemory(HookingCollector):
     def _watch_libraries(self) -> None:
         """Those that are loaded by now."""
         assert self._heap is not None
-        for library, least_bytes in LIBRARIES.items():
-            if library not in self._watched and self._heap.watch(library, least_bytes) > 0:
+        for library in LIBRARIES:
+            if library not in self._watched and self._heap.watch(library, False) > 0:
                 self._watched.add(library)
         if len(self._watched) != self._told:
             self._told = len(self._watched)

@@ -75,7 +75,7 @@ class PeakPart(NamedTuple):
 
     category: str
     bytes: int
-    blocks: int
+    blocks: int | None
     location: Location = Location()  # the user's innermost line, and `layer`; as far as known
     stack: tuple[Location, ...] = ()  # innermost first
 

@@ -185,10 +185,10 @@ class TensorHeap(Protocol):
     CATEGORIES, 8 taken by a library for itself. Stacks are numbers as the StackSampler has them.
     """
 
-    def watch(self, library: str, least_bytes: int = 0, /) -> int:
+    def watch(self, library: str, holds_tensors: bool, /) -> int:
         """Have a loaded library's calls go through us: how many of its imports changed; 0: it is
-        not loaded, or known already; -1: its table cannot be written. With `least_bytes`, its
-        blocks are a library's own, and smaller ones are passed over."""
+        not loaded, or known already; -1: its table cannot be written. Where it does not hold
+        tensors, blocks of 4 KiB and more are its own, and smaller ones are passed over."""
 
     def stop(self) -> None:
         """Put everything back as it was."""

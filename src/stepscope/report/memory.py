@@ -118,7 +118,7 @@ class _View:
             table.add_row(
                 self._text(place_text(part.location)),
                 self._text(bytes_text(part.bytes)),
-                self._text(f"{part.blocks:,}"),
+                self._text("–" if part.blocks is None else f"{part.blocks:,}"),
                 self._text((part.category, _COLOURS.get(part.category, ""))),
             )
         if len(lines) > _LINES:

@@ -137,7 +137,7 @@ def by_line(peak: Peak) -> list[PeakPart]:
             key = (part.category, part.location)
             known = found.get(key)
             found[key] = part if known is None else known._replace(
-                bytes=known.bytes + part.bytes, blocks=known.blocks + part.blocks
+                bytes=known.bytes + part.bytes, blocks=_both(known.blocks, part.blocks)
             )  # fmt: skip
     return sorted(found.values(), key=lambda part: -part.bytes)
 
@@ -262,3 +262,8 @@ def _coverage_text(coverage: Coverage) -> str:
     rest = bytes_text(coverage.unexplained_bytes)
     held = bytes_text(coverage.rss_bytes)
     return f"Of {held} that the process held, {', '.join(said)}. {rest} are not explained."
+
+
+def _both(one: int | None, other: int | None) -> int | None:
+    """None: not counted."""
+    return None if one is None or other is None else one + other

@@ -63,7 +63,7 @@ def test_a_global_variable_and_an_attribute_are_named() -> None:
 def heap() -> Iterator[Any]:
     assert core.TensorHeap is not None
     made = core.TensorHeap(*(core.intern(f"memory.{at}") for at in range(6)))
-    assert made.watch("libc10.so") > 0
+    assert made.watch("libc10.so", True) > 0
     made.stacks(True)
     made.book(True)
     yield made
