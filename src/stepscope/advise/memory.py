@@ -10,8 +10,7 @@ __all__ = ["cycle_garbage", "leak", "memory_pressure"]
 
 
 def leak(finding: Finding) -> Recommendation:
-    holder = next((one for one in finding.evidence if one.startswith("Held by: ")), "")
-    if "autograd graph" in holder:
+    if finding.measures.get("of_graph"):
         return Recommendation(
             title="Keep the number, not the graph",
             action="Use loss.item() or .detach() where the tensor is kept" + at(finding.location),
@@ -20,11 +19,10 @@ def leak(finding: Finding) -> Recommendation:
         return Recommendation(
             title="Find the line", action="Run it once with: stepscope run --memory …"
         )
-    held = f" ({holder.removeprefix('Held by: ').rstrip('.')})" if holder else ""
     return Recommendation(
         title="Let go of it, or bound what keeps it",
-        action=f"Delete or overwrite what is kept{at(finding.location)}{held}; for a history use"
-        " numbers or collections.deque(maxlen=…)",
+        action=f"Delete or overwrite what is kept{at(finding.location)}; for a history use numbers"
+        " or collections.deque(maxlen=…)",
     )
 
 

@@ -13,6 +13,7 @@ from stepscope.analyze.evidence import Evidence
 from stepscope.analyze.growth import judge_growth
 from stepscope.analyze.judge import severity
 from stepscope.analyze.words import bytes_text, percent, plural
+from stepscope.model import names
 from stepscope.model.finding import Finding, Location
 from stepscope.model.kinds import KINDS, Signal
 from stepscope.model.memory import Fragmentation, Growing, Memory
@@ -20,9 +21,7 @@ from stepscope.model.memory import Fragmentation, Growing, Memory
 __all__ = ["memory_findings"]
 
 MOST_LEAKS: Final = 3
-LIKELY: Final = 0.9  # confidence in a leak that a collection did not free
-UNEXAMINED: Final = 0.6  # it grows steadily, but may be garbage that nobody collected
-PROCESS_ALONE: Final = 0.5  # nothing but the size of the process is known
+COIN: Final = 0.5  # confidence where nothing tells a cause from its rival (analyze/judge.py)
 FEWEST_SAMPLES: Final = 30  # of the process's size, where nothing else is known
 LEAST_GROWN_BYTES: Final = 64 << 20
 LEAST_GROWN_SHARE: Final = 0.1
@@ -73,11 +72,16 @@ def _leaks(memory: Memory) -> Iterator[Finding]:
             title=f"memory: a line keeps {bytes_text(leak.bytes_per_step)} more with every step",
             share=share,
             severity=max(severity("leak", share), _used_up(memory)),
-            confidence=LIKELY if leak.held_by or "collection" in leak.why else UNEXAMINED,
+            # Garbage that nobody collected grows like a leak: a collection tells them apart.
+            confidence=leak.steady_share * (COIN + (1.0 - COIN) * (leak.kept_share or 0.0)),
             evidence=tuple(_leak_sentences(memory, leak)),
             missing=() if leak.held_by else ("Who refers to it was not found.",),
             location=leak.location,
-            measures={"bytes_per_step": leak.bytes_per_step, "live_bytes": float(leak.live_bytes)},
+            measures={
+                "bytes_per_step": leak.bytes_per_step,
+                "live_bytes": float(leak.live_bytes),
+                "of_graph": float(leak.held_by[:1] == (names.HELD_BY_GRAPH,)),
+            },
         )
 
 
@@ -121,7 +125,7 @@ def _process_grows(evidence: Evidence) -> Iterator[Finding]:
         title=f"memory: the process grows by {bytes_text(a_step)} with every step",
         share=share,
         severity=severity("leak", share),
-        confidence=PROCESS_ALONE,
+        confidence=COIN * growth.growing_windows / growth.windows,
         evidence=(
             f"It grew by {bytes_text(growth.grown_bytes)} to {bytes_text(most)}. {growth.why}",
         ),
@@ -144,7 +148,7 @@ def _garbage(memory: Memory) -> Iterator[Finding]:
             title=f"memory: tensors wait in cycles{what} for the garbage collector",
             share=share,
             severity=severity("cycle-garbage", share),
-            confidence=LIKELY,  # a collection was seen to free it
+            confidence=1.0 - (one.kept_share or 0.0),  # a collection was seen to free it
             evidence=(
                 (
                     f"{bytes_text(one.bytes_per_step)} more with every step until Python collects;"
@@ -184,7 +188,7 @@ def _pressure(memory: Memory) -> Iterator[Finding]:
         title="memory: it ran out" if refused else "memory: nearly all of it is used",
         share=share,
         severity=1.0 if refused else severity("memory-pressure", share),
-        confidence=1.0 if refused else LIKELY,
+        confidence=1.0,  # both figures are the kernel's
         evidence=tuple(sentences),
         location=refused.location if refused else Location(),
         measures={f"{name}_share": part for name, part in _categories(memory).items()},
@@ -225,7 +229,7 @@ def _fragmentation(memory: Memory, one: Fragmentation) -> Iterator[Finding]:
         title=f"memory: {one.allocator} keeps {bytes_text(scattered)} in pieces that nobody uses",
         share=share,
         severity=severity("fragmentation", share),
-        confidence=PROCESS_ALONE if on_host else LIKELY,  # libc tells of its topmost piece only
+        confidence=COIN if on_host else 1.0,  # libc tells of its topmost piece only
         evidence=(
             (
                 f"{bytes_text(one.allocated_bytes)} of {bytes_text(one.reserved_bytes)} that it"

@@ -35,6 +35,13 @@ class Examined(NamedTuple):
     classes: tuple[str, ...] = ()
     held_by: tuple[str, ...] = ()
 
+    @property
+    def kept_share(self) -> float | None:
+        """Of what the line held, what a collection left; None: none was made."""
+        if not self.before_bytes:
+            return None
+        return min(1.0, max(0.0, 1.0 - self.freed_bytes / self.before_bytes))
+
 
 class Line:
     """What one stack held: `update` when that changes, for each label by itself.
@@ -119,6 +126,7 @@ class Grown(NamedTuple):
     bytes_per_step: float
     first_step: int
     last_step: int
+    steady_share: float  # of the windows, those in which it grew
 
 
 def judge_line(
@@ -140,7 +148,7 @@ def judge_line(
     if (growth.grown_bytes or 0.0) < FLOOR_BYTES:
         return None
     verdict, why = _verdict(line, windows, transients, growth, examined)
-    return Grown(verdict, why, growth.slope, windows[0], windows[-1])
+    return Grown(verdict, why, growth.slope, windows[0], windows[-1], _steady_share(growth))
 
 
 def _verdict(
@@ -175,7 +183,12 @@ def _garbage(
     ]
     rate = median(rates) or 0.0
     why = "Objects that refer to each other hold it until Python collects garbage."
-    return Grown("cycle garbage", why, rate, windows[0], windows[-1])
+    share = _steady_share(growth)
+    return Grown("cycle garbage", why, rate, windows[0], windows[-1], share)
+
+
+def _steady_share(growth: Growth) -> float:
+    return growth.growing_windows / growth.windows if growth.windows else 0.0
 
 
 def _plateaus(line: Line, windows: Sequence[int]) -> bool:

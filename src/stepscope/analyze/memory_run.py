@@ -199,6 +199,8 @@ class MemoryFold:
                     made_by=", ".join(examined.classes[:1]),
                     first_step=grown.first_step,
                     last_step=grown.last_step,
+                    steady_share=grown.steady_share,
+                    kept_share=examined.kept_share,
                 )
             )
         return sorted(found, key=lambda one: (one.verdict != "leak", -one.bytes_per_step))

@@ -114,7 +114,7 @@ class Holders:
             if not chain:  # nothing in Python: most likely the graph of a tensor that is kept
                 root = _with_most_graph(tensors)
                 found = chain_of(root, ours) if root is not None else []
-                chain = ["the autograd graph of a tensor", *found] if found else []
+                chain = [names.HELD_BY_GRAPH, *found] if found else []
             if chain:
                 self._mark(self._holder, stack, {"held_by": chain, "step": step})
 

@@ -133,6 +133,8 @@ class Growing(NamedTuple):
     made_by: str = ""  # of cycle garbage: the class of the objects in the cycle
     first_step: int = 0
     last_step: int = 0
+    steady_share: float = 1.0  # of the windows, those in which it grew
+    kept_share: float | None = None  # of its bytes, what a collection left; None: none was made
 
 
 class Fragmentation(NamedTuple):

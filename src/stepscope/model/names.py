@@ -165,6 +165,7 @@ MEMORY_SEEN: Final = "memory.seen"  # mark; text: JSON: which libraries are watc
 MEMORY_LIMIT: Final = "memory.limit"  # sample: bytes; arg: what counts against it now; text: kind
 MEMORY_GARBAGE: Final = "memory.garbage"  # mark; arg: stack; text: JSON: what a collection freed
 MEMORY_HOLDER: Final = "memory.holder"  # mark; arg: stack; text: JSON: who refers to its blocks
+HELD_BY_GRAPH: Final = "the autograd graph of a tensor"  # there, of blocks no Python object has
 MEMORY_RSS: Final = "memory.rss_bytes"  # sample at a window; arg: of it, shared with others
 MEMORY_BEFORE: Final = "memory.before_bytes"  # the same, when the first tensor could be seen
 MEMORY_PINNED: Final = "memory.pinned_bytes"  # sample at a window: page-locked, by torch

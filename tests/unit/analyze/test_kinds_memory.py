@@ -75,8 +75,10 @@ def test_a_leak_of_graphs_has_another_remedy() -> None:
 
 def test_an_examined_leak_is_surer_than_another() -> None:
     unsure = found(memory(growing=(leak(),)))["leak"]
-    sure = found(memory(growing=(leak(held_by=("x",)),)))["leak"]
-    assert sure.confidence > unsure.confidence
+    sure = found(memory(growing=(leak(kept_share=1.0),)))["leak"]
+    assert (unsure.confidence, sure.confidence) == (0.5, 1.0)
+    shaky = found(memory(growing=(leak(kept_share=1.0, steady_share=0.75),)))["leak"]
+    assert shaky.confidence == 0.75
     assert unsure.missing
 
 
@@ -95,7 +97,9 @@ def test_other_growth_is_no_finding(verdict: str) -> None:
 
 
 def test_garbage_in_cycles_names_the_class() -> None:
-    one = found(memory(growing=(leak("cycle garbage", made_by="Episode"),)))["cycle-garbage"]
+    one = found(memory(growing=(leak("cycle garbage", made_by="Episode", kept_share=0.2),)))[
+        "cycle-garbage"
+    ]
     assert "Episode" in one.title
     assert one.recommendation is not None
     assert "weakref" in one.recommendation.action
