@@ -521,9 +521,9 @@ PyMODINIT_FUNC PyInit__native(void) {
     if (!module) return NULL;
     if (!name_ids) name_ids = PyDict_New();
     PyTypeObject *types[] = {&SpanType, &LedgerType, &StackTableType, &OperationType, &RunType,
-                             &NothingType, &TrackerType};
+                             &NothingType, &TrackerType, &TallyType};
     const char *type_names[] = {"Span", "Ledger",  "StackTable", "Operation",
-                                "Run",  "Nothing", "Tracker"};
+                                "Run",  "Nothing", "Tracker",    "Tally"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (PyType_Ready(types[i]) < 0 ||
             PyModule_AddObjectRef(module, type_names[i], (PyObject *)types[i]) < 0) {

@@ -5,7 +5,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-extern PyTypeObject SpanType, LedgerType, StackTableType, OperationType, RunType, TrackerType;
+extern PyTypeObject SpanType, LedgerType, StackTableType, OperationType, RunType, TrackerType,
+    TallyType;
 
 PyObject *watch_memory_function(PyObject *module, PyObject *args);
 PyObject *cpu_now_function(PyObject *module, PyObject *unused);

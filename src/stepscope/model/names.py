@@ -80,6 +80,11 @@ OPERATION_SHORTEST_NS: Final = "operation.shortest_ns"
 OPERATION_LONGEST_NS: Final = "operation.longest_ns"
 OPERATION_FLOPS: Final = "operation.flops"
 
+# Checkpointing that a CheckpointProfiler counts (record/protocol.py, Tally); mark. duration_ns: how
+# long it took, up to then; text: "type\tlayer"; arg: bytes; cpu_start_ns: by how many bytes what is in
+# use changed; cpu_ns: number of the profile; value: how many events it stands for.
+CHECKPOINTING_EVENT: Final = "checkpointing.event"
+
 # Stacks.
 STACK: Final = "stack"  # sample of a thread; arg: number of the stack; value: ns it stands for;
 # text: the innermost span that was open on that thread; flag NATIVE: it ran C that Python called

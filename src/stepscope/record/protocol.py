@@ -13,6 +13,7 @@ __all__ = [
     "Operation",
     "StackSampler",
     "StackTable",
+    "Tally",
     "TensorHeap",
     "Tracker",
 ]
@@ -135,6 +136,36 @@ class Operation(Protocol):
         first_start_ns, last_end_ns."""
 
 
+class Tally(Protocol):
+    """Events counted by layer and kind, exactly and at any rate, in bounded memory.
+
+    Of each layer and kind the first `keep` are recorded too, then every 2nd, from twice as many on
+    every 4th, and so on. 4,096 layers and 64 kinds are told apart; all others are one more,
+    "(other layers)", "(other types)". A kind is a str, or something whose `value` is one.
+
+    Negative or absurd amounts: ValueError; wrong types: TypeError.
+    """
+
+    enabled: bool  # at first not: what is said is not heard, nor looked at
+
+    def add(self, layer: str, kind: object, duration_ns: int, bytes: int, held: int = 0, /) -> None:
+        """held: by how many bytes what is in use changes; a layer gives back what it has at most."""
+
+    def record_event(
+        self, layer_id: str, event_type: object, duration_ms: float, memory_bytes: int = 0
+    ) -> None:
+        """The bytes of the kind that `holds` are in use until one that `releases` has as many."""
+
+    def totals(self) -> list[tuple[str, str, int, int, int, int, int]]:
+        """(layer, kind, count, ns, bytes, first_ns, last_ns); layers as they were seen first."""
+
+    def in_use(self) -> tuple[int, int]:
+        """Bytes now, and at most."""
+
+    def clear(self, number: int, /) -> None:
+        """Begin anew; events carry this number from now on."""
+
+
 class StackSampler(Protocol):
     """Looks at the Python threads of this process at irregular intervals, from a thread of its own.
 
@@ -244,6 +275,9 @@ class Core(Protocol):
     StackTable: Callable[[], StackTable]
     Operation: Callable[[int, int, int], Operation]  # name, identity, how many runs to keep
     StackSampler: Callable[[int], StackSampler]
+    Tally: Callable[
+        [int, str, str, int], Tally
+    ]  # name, what holds, what releases, how many to keep
     Tracker: Callable[[int, Sequence[int]], Tracker]  # its number, and ids of names.TRACKED
     # Names for alloc, free, refused, label, held, peak. None: this core cannot see tensors.
     TensorHeap: Callable[[int, int, int, int, int, int], TensorHeap] | None

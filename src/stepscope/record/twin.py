@@ -19,6 +19,7 @@ from stepscope.record.frames import events_frame, names_frame
 from stepscope.record.twin_ledger import TwinLedger, TwinStackTable
 from stepscope.record.twin_operation import TwinNothing, TwinOperation, TwinWatch, cpu_now
 from stepscope.record.twin_sampler import TwinStackSampler
+from stepscope.record.twin_tally import TwinTally
 from stepscope.record.twin_tracker import TwinTracker
 from stepscope.record.twin_writer import TwinWriter
 
@@ -132,6 +133,11 @@ class TwinCore:
     def Operation(self, name: int, identity: int, keep: int) -> TwinOperation:  # noqa: N802
         return TwinOperation(self, name, identity, keep)
 
+    def Tally(  # noqa: N802
+        self, name: int, holds: str, releases: str, keep: int
+    ) -> TwinTally:
+        return TwinTally(self, name, (holds, releases), keep)
+
     def watch_memory(self, rss: int, peak: int) -> bool:
         return self.watch.watch_memory(rss, peak)
 
@@ -152,6 +158,11 @@ class TwinCore:
         numbers = (operation.name, operation.identity)
         row = (start_ns, end_ns - start_ns, -1, -1, read, cpu_ns, *numbers)
         self._push(log, (*row, self._step, log.track, SPAN, flags))
+
+    def push_counted(self, numbers: tuple[int, int], row: tuple[Any, ...], every: float) -> None:
+        """An event of a tally; row: its first five columns."""
+        log = self._local.log
+        self._push(log, (*row, every, *numbers, self._step, log.track, MARK, 0))
 
     TensorHeap = None  # nothing in Python can see what libc10 calls
 
