@@ -19,6 +19,19 @@ if TYPE_CHECKING:
         UsageError,
     )
     from stepscope.model.bottlenecks import BottleneckProfile, ProfilingSession
+    from stepscope.model.checkpoint_advice import (
+        OptimizationRecommendation,
+        RecommendationPriority,
+        RecommendationType,
+    )
+    from stepscope.model.checkpoint_events import (
+        CheckpointEvent,
+        CheckpointEventType,
+        LayerProfile,
+        MemoryThresholdExceeded,
+        ProfilingSummary,
+        RecomputationThresholdExceeded,
+    )
     from stepscope.model.finding import Finding, Recommendation
     from stepscope.model.loading import (
         DataLoadingBottleneck,
@@ -44,6 +57,9 @@ if TYPE_CHECKING:
     from stepscope.profilers.blocks import CPUMemoryProfiler, GPUProfiler
     from stepscope.profilers.bottleneck import BottleneckProfiler
     from stepscope.profilers.bottleneck_config import BottleneckProfilerConfig
+    from stepscope.profilers.checkpoint_monitor import CheckpointMonitor
+    from stepscope.profilers.checkpoint_recommender import OptimizationRecommender
+    from stepscope.profilers.checkpoints import CheckpointProfiler
     from stepscope.profilers.config import ProfilingConfig
     from stepscope.profilers.contexts import profile_context, profile_function
     from stepscope.profilers.gc_monitor import GCMonitor
@@ -68,6 +84,10 @@ __all__ = [
     "CPUMemoryProfiler",
     "CPUTracker",
     "CallbackPublisher",
+    "CheckpointEvent",
+    "CheckpointEventType",
+    "CheckpointMonitor",
+    "CheckpointProfiler",
     "ComputeMetrics",
     "DataLoadingBottleneck",
     "DataLoadingProfile",
@@ -80,14 +100,18 @@ __all__ = [
     "GPUTracker",
     "IOTracker",
     "InMemoryStorage",
+    "LayerProfile",
     "MemoryEvent",
     "MemoryEventType",
     "MemoryMetrics",
     "MemoryProfiler",
     "MemoryStatistics",
+    "MemoryThresholdExceeded",
     "MemoryTracker",
     "MissingExtraError",
     "NoResultsError",
+    "OptimizationRecommendation",
+    "OptimizationRecommender",
     "PerformanceMetrics",
     "PerformanceProfiler",
     "PreprocessingProfile",
@@ -95,7 +119,11 @@ __all__ = [
     "ProfilingConfig",
     "ProfilingLevel",
     "ProfilingSession",
+    "ProfilingSummary",
     "Recommendation",
+    "RecommendationPriority",
+    "RecommendationType",
+    "RecomputationThresholdExceeded",
     "RunFolderStorage",
     "RunNotFoundError",
     "StepscopeError",
@@ -121,6 +149,10 @@ _HOMES = {
     "CPUMemoryProfiler": "stepscope.profilers.blocks:CPUMemoryProfiler",
     "CPUTracker": "stepscope.profilers.trackers:CPUTracker",
     "CallbackPublisher": "stepscope.profilers.memory:CallbackPublisher",
+    "CheckpointEvent": "stepscope.model.checkpoint_events:CheckpointEvent",
+    "CheckpointEventType": "stepscope.model.checkpoint_events:CheckpointEventType",
+    "CheckpointMonitor": "stepscope.profilers.checkpoint_monitor:CheckpointMonitor",
+    "CheckpointProfiler": "stepscope.profilers.checkpoints:CheckpointProfiler",
     "ComputeMetrics": "stepscope.model.metrics:ComputeMetrics",
     "DataLoadingBottleneck": "stepscope.model.loading:DataLoadingBottleneck",
     "DataLoadingProfile": "stepscope.model.loading:DataLoadingProfile",
@@ -133,14 +165,18 @@ _HOMES = {
     "GPUTracker": "stepscope.profilers.trackers:GPUTracker",
     "IOTracker": "stepscope.profilers.trackers:IOTracker",
     "InMemoryStorage": "stepscope.profilers.memory:InMemoryStorage",
+    "LayerProfile": "stepscope.model.checkpoint_events:LayerProfile",
     "MemoryEvent": "stepscope.model.memory_events:MemoryEvent",
     "MemoryEventType": "stepscope.model.memory_events:MemoryEventType",
     "MemoryMetrics": "stepscope.model.metrics:MemoryMetrics",
     "MemoryProfiler": "stepscope.profilers.memory:MemoryProfiler",
     "MemoryStatistics": "stepscope.model.memory_events:MemoryStatistics",
+    "MemoryThresholdExceeded": "stepscope.model.checkpoint_events:MemoryThresholdExceeded",
     "MemoryTracker": "stepscope.profilers.trackers:MemoryTracker",
     "MissingExtraError": "stepscope.errors:MissingExtraError",
     "NoResultsError": "stepscope.errors:NoResultsError",
+    "OptimizationRecommendation": "stepscope.model.checkpoint_advice:OptimizationRecommendation",
+    "OptimizationRecommender": "stepscope.profilers.checkpoint_recommender:OptimizationRecommender",
     "PerformanceMetrics": "stepscope.model.metrics:PerformanceMetrics",
     "PerformanceProfiler": "stepscope.profilers.performance:PerformanceProfiler",
     "PreprocessingProfile": "stepscope.model.loading:PreprocessingProfile",
@@ -148,7 +184,13 @@ _HOMES = {
     "ProfilingConfig": "stepscope.profilers.config:ProfilingConfig",
     "ProfilingLevel": "stepscope.config:Level",
     "ProfilingSession": "stepscope.model.bottlenecks:ProfilingSession",
+    "ProfilingSummary": "stepscope.model.checkpoint_events:ProfilingSummary",
     "Recommendation": "stepscope.model.finding:Recommendation",
+    "RecommendationPriority": "stepscope.model.checkpoint_advice:RecommendationPriority",
+    "RecommendationType": "stepscope.model.checkpoint_advice:RecommendationType",
+    "RecomputationThresholdExceeded": (
+        "stepscope.model.checkpoint_events:RecomputationThresholdExceeded"
+    ),
     "RunFolderStorage": "stepscope.profilers.memory:RunFolderStorage",
     "RunNotFoundError": "stepscope.errors:RunNotFoundError",
     "StepscopeError": "stepscope.errors:StepscopeError",

@@ -81,8 +81,8 @@ OPERATION_LONGEST_NS: Final = "operation.longest_ns"
 OPERATION_FLOPS: Final = "operation.flops"
 
 # Checkpointing that a CheckpointProfiler counts (record/protocol.py, Tally); mark. duration_ns: how
-# long it took, up to then; text: "type\tlayer"; arg: bytes; cpu_start_ns: by how many bytes what is in
-# use changed; cpu_ns: number of the profile; value: how many events it stands for.
+# long it took, up to then; text: "type\tlayer"; arg: bytes; cpu_start_ns: by how many bytes what is
+# in use changed; cpu_ns: number of the profile; value: how many events it stands for.
 CHECKPOINTING_EVENT: Final = "checkpointing.event"
 
 # Stacks.

@@ -149,7 +149,7 @@ class Tally(Protocol):
     enabled: bool  # at first not: what is said is not heard, nor looked at
 
     def add(self, layer: str, kind: object, duration_ns: int, bytes: int, held: int = 0, /) -> None:
-        """held: by how many bytes what is in use changes; a layer gives back what it has at most."""
+        """held: by how many bytes what is in use changes; no layer gives back more than it has."""
 
     def record_event(
         self, layer_id: str, event_type: object, duration_ms: float, memory_bytes: int = 0

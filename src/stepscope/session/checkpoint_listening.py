@@ -1,0 +1,124 @@
+"""Checkpoints of torch, of the manager and of the engine → events of a tally."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from stepscope.model.checkpoint_events import CheckpointEventType
+from stepscope.record.protocol import Tally
+
+__all__ = ["Listening", "Observed", "Observer"]
+
+# layer_id, what happened, duration_ns, bytes
+Observer: TypeAlias = Callable[[str, CheckpointEventType, int, int], None]
+
+_HOLDS = {CheckpointEventType.CHECKPOINT: 1, CheckpointEventType.DEALLOCATE: -1}
+_UNKNOWN = -1
+
+
+class Observed(Protocol):
+    """Tells what torch's checkpoints do not show: a CheckpointManager, a RecomputationEngine."""
+
+    observers: list[Observer]
+
+
+class _Call(Protocol):
+    """What is needed of collect/checkpoints.py's CheckpointCall."""
+
+    layer: str
+    kept_bytes: int
+    saved_bytes: int
+
+
+class Listening:
+    """Counts what it is told, from `start` to `stop`, or until `owner` is gone.
+
+    The door may call it from any thread, and out of a garbage collection within one of its calls.
+    """
+
+    def __init__(self, tally: Tally, observed: tuple[Observed, ...], owner: Any) -> None:
+        self._tally, self._observed = tally, observed
+        self._owner = weakref.ref(owner)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock = threading.RLock()
+        # Of calls whose graph is there: bytes kept, and bytes that are not (-1: not known).
+        self._live: dict[int, tuple[int, int]] = {}
+        self._unkept_bytes = 0  # by calls that were not recomputed yet
+        self.peak_saved_bytes = 0  # the most of that right after a recomputation
+        self.late_saved_bytes: dict[str, int] = {}  # by layer: known only when it was recomputed
+
+    def start(self) -> None:
+        from stepscope.collect.checkpoints import door
+
+        self._begin()
+        for one in self._observed:
+            one.observers.append(self.observed)
+        door().add(self)
+
+    def stop(self) -> None:
+        """Again: nothing happens."""
+        from stepscope.collect.checkpoints import door
+
+        door().remove(self)
+        for one in self._observed:
+            if self.observed in one.observers:
+                one.observers.remove(self.observed)
+
+    def after_fork(self) -> None:
+        """In the child: who held the lock is not here, and what was counted is the parent's."""
+        self._begin()
+
+    def _is_left(self) -> bool:
+        """Nobody has the profiler any more."""
+        if self._owner() is not None:
+            return False
+        self.stop()
+        return True
+
+    # ---- a listener of the door ----
+
+    def checkpointed(self, call: _Call, duration_ns: int) -> None:
+        if self._is_left():
+            return
+        kept, saved = max(0, call.kept_bytes), max(_UNKNOWN, call.saved_bytes)
+        with self._lock:
+            self._live[id(call)] = (kept, saved)
+            self._unkept_bytes += max(0, saved)
+        kind = CheckpointEventType.CHECKPOINT
+        self._tally.add(call.layer, kind, duration_ns, max(0, saved), kept)
+
+    def recomputed(self, call: _Call, duration_ns: int) -> None:
+        with self._lock:
+            kept, saved = self._live.get(id(call), (0, 0))
+            self._live[id(call)] = (kept, 0)  # a second time it is no news
+            self._unkept_bytes -= max(0, saved)
+            self.peak_saved_bytes = max(self.peak_saved_bytes, self._unkept_bytes)
+            if saved == _UNKNOWN and call.saved_bytes > 0:
+                saved = call.saved_bytes
+                late = self.late_saved_bytes
+                late[call.layer] = late.get(call.layer, 0) + saved
+        kind = CheckpointEventType.RECOMPUTE
+        self._tally.add(call.layer, kind, duration_ns, max(0, saved))
+
+    def released(self, call: _Call) -> None:
+        with self._lock:
+            kept, saved = self._live.pop(id(call), (0, 0))
+            self._unkept_bytes -= max(0, saved)
+        self._tally.add(call.layer, CheckpointEventType.DEALLOCATE, 0, kept, -kept)
+
+    # ---- an observer of the manager and the engine ----
+
+    def observed(
+        self, layer_id: str, kind: CheckpointEventType, duration_ns: int, size_bytes: int
+    ) -> None:
+        """A checkpoint that was registered by hand holds its bytes, and saves none."""
+        if self._is_left():
+            return
+        held = _HOLDS.get(kind, 0) * size_bytes
+        bytes_said = 0 if kind is CheckpointEventType.CHECKPOINT else size_bytes
+        self._tally.add(layer_id, kind, duration_ns, bytes_said, held)
