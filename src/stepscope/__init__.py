@@ -9,6 +9,8 @@ from __future__ import annotations
 # Not from typing, which takes 10 ms to import; type checkers know this name.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from stepscope.checkpointing.engine import RecomputationEngine
+    from stepscope.checkpointing.manager import CheckpointManager
     from stepscope.config import Level as ProfilingLevel
     from stepscope.errors import (
         FormatError,
@@ -68,6 +70,7 @@ __all__ = [
     "CPUMemoryProfiler",
     "CPUTracker",
     "CallbackPublisher",
+    "CheckpointManager",
     "ComputeMetrics",
     "DataLoadingBottleneck",
     "DataLoadingProfile",
@@ -96,6 +99,7 @@ __all__ = [
     "ProfilingLevel",
     "ProfilingSession",
     "Recommendation",
+    "RecomputationEngine",
     "RunFolderStorage",
     "RunNotFoundError",
     "StepscopeError",
@@ -121,6 +125,7 @@ _HOMES = {
     "CPUMemoryProfiler": "stepscope.profilers.blocks:CPUMemoryProfiler",
     "CPUTracker": "stepscope.profilers.trackers:CPUTracker",
     "CallbackPublisher": "stepscope.profilers.memory:CallbackPublisher",
+    "CheckpointManager": "stepscope.checkpointing.manager:CheckpointManager",
     "ComputeMetrics": "stepscope.model.metrics:ComputeMetrics",
     "DataLoadingBottleneck": "stepscope.model.loading:DataLoadingBottleneck",
     "DataLoadingProfile": "stepscope.model.loading:DataLoadingProfile",
@@ -148,6 +153,7 @@ _HOMES = {
     "ProfilingConfig": "stepscope.profilers.config:ProfilingConfig",
     "ProfilingLevel": "stepscope.config:Level",
     "ProfilingSession": "stepscope.model.bottlenecks:ProfilingSession",
+    "RecomputationEngine": "stepscope.checkpointing.engine:RecomputationEngine",
     "Recommendation": "stepscope.model.finding:Recommendation",
     "RunFolderStorage": "stepscope.profilers.memory:RunFolderStorage",
     "RunNotFoundError": "stepscope.errors:RunNotFoundError",
