@@ -9,6 +9,8 @@ from __future__ import annotations
 # Not from typing, which takes 10 ms to import; type checkers know this name.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from stepscope.checkpointing.engine import RecomputationEngine
+    from stepscope.checkpointing.manager import CheckpointManager
     from stepscope.config import Level as ProfilingLevel
     from stepscope.errors import (
         FormatError,
@@ -86,6 +88,7 @@ __all__ = [
     "CallbackPublisher",
     "CheckpointEvent",
     "CheckpointEventType",
+    "CheckpointManager",
     "CheckpointMonitor",
     "CheckpointProfiler",
     "ComputeMetrics",
@@ -123,6 +126,7 @@ __all__ = [
     "Recommendation",
     "RecommendationPriority",
     "RecommendationType",
+    "RecomputationEngine",
     "RecomputationThresholdExceeded",
     "RunFolderStorage",
     "RunNotFoundError",
@@ -151,6 +155,7 @@ _HOMES = {
     "CallbackPublisher": "stepscope.profilers.memory:CallbackPublisher",
     "CheckpointEvent": "stepscope.model.checkpoint_events:CheckpointEvent",
     "CheckpointEventType": "stepscope.model.checkpoint_events:CheckpointEventType",
+    "CheckpointManager": "stepscope.checkpointing.manager:CheckpointManager",
     "CheckpointMonitor": "stepscope.profilers.checkpoint_monitor:CheckpointMonitor",
     "CheckpointProfiler": "stepscope.profilers.checkpoints:CheckpointProfiler",
     "ComputeMetrics": "stepscope.model.metrics:ComputeMetrics",
@@ -188,6 +193,7 @@ _HOMES = {
     "Recommendation": "stepscope.model.finding:Recommendation",
     "RecommendationPriority": "stepscope.model.checkpoint_advice:RecommendationPriority",
     "RecommendationType": "stepscope.model.checkpoint_advice:RecommendationType",
+    "RecomputationEngine": "stepscope.checkpointing.engine:RecomputationEngine",
     "RecomputationThresholdExceeded": (
         "stepscope.model.checkpoint_events:RecomputationThresholdExceeded"
     ),

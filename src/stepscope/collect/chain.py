@@ -12,9 +12,10 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from stepscope.collect.imports import when_imported
 from stepscope.record.recorder import Recorder
 
-__all__ = ["Patches", "like", "never", "nothing", "placed", "spanned"]
+__all__ = ["Patches", "keep_from_compiling", "like", "never", "nothing", "placed", "spanned"]
 
 Function = Callable[..., Any]
 _MISSING = object()
@@ -51,6 +52,11 @@ class Patches:
             else:
                 setattr(owner, attribute, stored)
         self._done.clear()
+
+
+def keep_from_compiling(failed: Callable[[str, BaseException], None]) -> None:
+    """What our wrappers call is run under the program's torch.compile: dynamo is to leave it be."""
+    when_imported("torch._dynamo.trace_rules", lambda rules: rules.add("stepscope"), failed)
 
 
 def never() -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from stepscope.collect.denormals import nobody_watches
-from stepscope.collect.graph_nodes import nodes_of
+from stepscope.collect.graph_nodes import nodes_of, tensors_of
 
 __all__ = ["SavedBytes"]
 
 MOST_NODES = 64  # of one call
+MOST_NODES_OF_BLOCK = 4000
 _PREFIX = "_raw_saved_"
 
 
@@ -33,17 +34,33 @@ class SavedBytes:
         for parameter in (*module._parameters.values(), *module._buffers.values()):
             if parameter is not None:
                 self._seen.add(_storage(parameter))
-        todo, ends = nodes_of((result,), self._tensor), nodes_of(args, self._tensor)
-        done: list[Any] = list(ends)
-        kept = 0
-        while todo and len(done) < MOST_NODES:
+        return sum(self._of_node(node) for node in self._between(args, result, MOST_NODES))
+
+    def of_block(self, module: Any, args: tuple[Any, ...], result: Any) -> int | None:
+        """Of a call with modules inside it, without what is kept anyway: arguments, result,
+        parameters and buffers. `module`: None where the function is none."""
+        if self._hooks(True) is not None or not nobody_watches(self._torch):
+            return None
+        nodes = self._between(args, result, MOST_NODES_OF_BLOCK)
+        if len(nodes) == MOST_NODES_OF_BLOCK:
+            return None
+        kept = [*tensors_of((args, result), self._tensor)]
+        kept += [node.variable for node in nodes if hasattr(node, "variable")]
+        kept += [] if module is None else module.buffers()
+        self._seen.update(_storage(tensor) for tensor in kept)
+        return sum(self._of_node(node) for node in nodes)
+
+    def _between(self, args: tuple[Any, ...], result: Any, most: int) -> list[Any]:
+        """The nodes that lead from what was given to the result."""
+        todo = nodes_of((result,), self._tensor)
+        ends = set(nodes_of(args, self._tensor))
+        done: dict[Any, None] = {}
+        while todo and len(done) < most:
             node = todo.pop()
-            if node in done:
-                continue
-            done.append(node)
-            kept += self._of_node(node)
-            todo += [one for one, _ in node.next_functions if one is not None]
-        return kept
+            if node not in done and node not in ends:
+                done[node] = None
+                todo += [one for one, _ in node.next_functions if one is not None]
+        return list(done)
 
     def _of_node(self, node: Any) -> int:
         kind = type(node)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
 
 from stepscope.collect.backward import BackwardCollector
-from stepscope.collect.chain import nothing
+from stepscope.collect.chain import keep_from_compiling, nothing
 from stepscope.collect.cuda_memory import CudaHistory, Save, nowhere
 from stepscope.collect.forward import ForwardCollector
 from stepscope.collect.gpu import AllocatorSource
 from stepscope.collect.hooking import HookingCollector
-from stepscope.collect.imports import when_imported
 from stepscope.collect.loader import LoaderCollector
 from stepscope.collect.sampling import Sampling
 from stepscope.collect.saves import SavesCollector
@@ -58,7 +56,7 @@ class TorchHooks:
                 collector.start(spans)
             except Exception as error:  # noqa: BLE001 - the border with the user's program
                 recorder.failed(f"starting {collector.name}", error)
-        when_imported("torch._dynamo.trace_rules", _keep_from_compiling, recorder.failed)
+        keep_from_compiling(recorder.failed)
 
     def after_fork(self) -> None:
         """In a forked child: the events of the device are the parent's, and not to be touched."""
@@ -97,8 +95,3 @@ def _collectors(
         SavesCollector(),
         *sampling.collectors,
     )
-
-
-def _keep_from_compiling(trace_rules: Any) -> None:
-    """What our wrappers call is run under the program's torch.compile: dynamo is to leave it be."""
-    trace_rules.add("stepscope")

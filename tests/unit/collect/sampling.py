@@ -11,12 +11,11 @@ import torch
 from stepscope.analyze.fold import LoopFold
 from stepscope.analyze.layers import LayerFold, LayersFound
 from stepscope.collect.backward import BackwardCollector
+from stepscope.collect.chain import keep_from_compiling
 from stepscope.collect.forward import ForwardCollector
-from stepscope.collect.imports import when_imported
 from stepscope.collect.sampled import Pace
 from stepscope.collect.sampling import Sampling
 from stepscope.collect.steps import StepsCollector
-from stepscope.collect.torch_hooks import _keep_from_compiling
 from stepscope.record.frames import HEADER, frame
 from stepscope.record.recorder import Recorder
 from stepscope.session.header import Moment, process_header
@@ -41,7 +40,7 @@ class Sampled:
         )
 
     def start(self, recorder: Recorder) -> None:
-        when_imported("torch._dynamo.trace_rules", _keep_from_compiling, recorder.failed)
+        keep_from_compiling(recorder.failed)
         for collector in self._collectors:
             collector.start(recorder)
 

@@ -1,0 +1,115 @@
+"""What memory and time are read from while a step is profiled: the CPU's, or a CUDA device's."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from stepscope.errors import UsageError
+from stepscope.model import names
+from stepscope.record.recorder import Recorder
+
+if TYPE_CHECKING:
+    from stepscope.record.protocol import TensorHeap
+
+__all__ = ["CpuMeter", "CudaMeter", "Marked", "Meter", "meter_for"]
+
+_TENSORS: Final = "libc10.so"
+_EVENTS: Final = (
+    names.MEMORY_ALLOC,
+    names.MEMORY_FREE,
+    names.MEMORY_REFUSED,
+    names.MEMORY_LABEL,
+    names.MEMORY_HELD,
+    names.MEMORY_PEAK,
+)
+
+
+class Marked(NamedTuple):
+    peak_bytes: int  # the most that was live since the mark before
+    live_bytes: int  # now
+
+
+class Meter(Protocol):
+    """Bytes of tensors, and moments. A moment is opaque until `ms` is asked, once a step is over:
+    on a GPU it is an event of the stream."""
+
+    def mark(self) -> Marked: ...
+    def moment(self) -> Any: ...
+    def ms(self, began: Any, ended: Any) -> float: ...
+    def close(self) -> None: ...
+
+
+class CpuMeter:
+    """Tensors of torch's CPU allocator, each byte of them (decision 012)."""
+
+    def __init__(self, recorder: Recorder | None = None) -> None:
+        recorder = recorder or Recorder()
+        if recorder.core.TensorHeap is None:
+            raise UsageError(
+                "Memory on the CPU cannot be measured with the Python core: install stepscope with"
+                " its C core (a C compiler is needed)."
+            )
+        self._heap: TensorHeap = recorder.core.TensorHeap(*map(recorder.intern, _EVENTS))
+        seen = self._heap.watch(_TENSORS, True)
+        if seen < 0:
+            raise UsageError(
+                f"Memory on the CPU cannot be measured here: {_TENSORS} does not call malloc in a"
+                " way that can be seen."
+            )
+        self._is_ours = seen > 0  # else somebody watches already, and goes on
+        if self._is_ours:
+            self._heap.book(True)
+
+    def mark(self) -> Marked:
+        return Marked(*self._heap.end_step())
+
+    def moment(self) -> int:
+        return time.perf_counter_ns()
+
+    def ms(self, began: int, ended: int) -> float:
+        return (ended - began) / 1e6
+
+    def close(self) -> None:
+        if self._is_ours:
+            self._heap.stop()
+
+
+class CudaMeter:
+    """Tensors of one CUDA device, as torch's caching allocator counts them."""
+
+    def __init__(self, torch: Any, device: Any) -> None:
+        self._cuda, self._device = torch.cuda, device
+
+    def mark(self) -> Marked:
+        peak = self._cuda.max_memory_allocated(self._device)
+        live = self._cuda.memory_allocated(self._device)
+        self._cuda.reset_peak_memory_stats(self._device)
+        return Marked(int(peak), int(live))
+
+    def moment(self) -> Any:
+        event = self._cuda.Event(enable_timing=True)
+        event.record(self._cuda.current_stream(self._device))
+        return event
+
+    def ms(self, began: Any, ended: Any) -> float:
+        ended.synchronize()
+        return float(began.elapsed_time(ended))
+
+    def close(self) -> None:
+        """There is nothing to put back."""
+
+
+def meter_for(model: Any, recorder: Recorder | None = None) -> Meter:
+    """For the device that most of the model's parameters are on."""
+    import torch
+
+    sizes: dict[Any, int] = {}
+    for parameter in model.parameters():
+        sizes[parameter.device] = sizes.get(parameter.device, 0) + parameter.numel()
+    device = max(sizes, key=lambda one: sizes[one]) if sizes else torch.device("cpu")
+    if device.type == "cpu":
+        return CpuMeter(recorder)
+    if device.type == "cuda":
+        return CudaMeter(torch, device)
+    raise UsageError(f"Checkpoints are planned for the CPU and for CUDA, not for {device.type}.")

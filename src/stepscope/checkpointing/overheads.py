@@ -1,0 +1,60 @@
+"""What torch's checkpointing takes by itself, measured on functions that do next to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any, Final
+
+from stepscope.checkpointing.candidates import Overheads
+from stepscope.checkpointing.meter import Meter
+
+__all__ = ["measure_overheads"]
+
+_ROUNDS: Final = 25
+_OPERATORS: Final = 20
+
+
+def measure_overheads(meter: Meter, device: Any, keep_dear: Callable[[], Any]) -> Overheads:
+    """keep_dear: the `context_fn` of segments that keep the results of dear operators."""
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    x = torch.ones(8, device=device, requires_grad=True)
+
+    def few(value: Any) -> Any:
+        for _ in range(_OPERATORS):
+            value = value * 1.5
+        return value
+
+    def plain() -> Any:
+        return few(x)
+
+    def whole() -> Any:
+        return checkpoint(few, x, use_reentrant=False)
+
+    def cheap() -> Any:
+        return checkpoint(few, x, use_reentrant=False, context_fn=keep_dear)
+
+    # Interleaved: whatever slows this machine now slows all three.
+    times: dict[Callable[[], Any], list[float]] = {plain: [], whole: [], cheap: []}
+    for _ in range(_ROUNDS):
+        for run, taken in times.items():
+            began = meter.moment()
+            run().sum().backward()
+            taken.append(meter.ms(began, meter.moment()))
+    again_ms = _forward_ms(meter, plain)
+    call_ms = median(times[whole]) - median(times[plain]) - again_ms
+    operator_ms = (median(times[cheap]) - median(times[whole])) / _OPERATORS
+    state_bytes = int(torch.get_rng_state().nbytes)
+    return Overheads(max(0.0, call_ms), state_bytes, max(0.0, operator_ms))
+
+
+def _forward_ms(meter: Meter, plain: Callable[[], Any]) -> float:
+    """What is recomputed there is counted with the segments, not here."""
+    taken = []
+    for _ in range(_ROUNDS):
+        began = meter.moment()
+        plain()
+        taken.append(meter.ms(began, meter.moment()))
+    return median(taken)

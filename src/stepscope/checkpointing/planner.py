@@ -1,0 +1,231 @@
+"""Finds the plan with the least recomputing that fits a budget, applies it, and measures it.
+
+A planner is driven by the steps of a training that goes on by itself: `step_ended` after each one.
+Checkpointing does not change what is computed, so the training may go on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from stepscope.checkpointing.budget import Budget
+from stepscope.checkpointing.candidates import Candidate, candidates_of
+from stepscope.checkpointing.choosing import bare
+from stepscope.checkpointing.curve import trade_off
+from stepscope.checkpointing.meter import Meter, meter_for
+from stepscope.checkpointing.overheads import measure_overheads
+from stepscope.checkpointing.policies import contexts, is_kept
+from stepscope.checkpointing.present import PresentCheckpoints
+from stepscope.checkpointing.profile import Profile
+from stepscope.checkpointing.solve import Choice, Problem
+from stepscope.checkpointing.trial import Trial
+from stepscope.errors import UsageError
+from stepscope.model.checkpoint_plan import (
+    CHEAP,
+    BlockCost,
+    CheckpointPlan,
+    Outcome,
+    PlanReport,
+)
+
+if TYPE_CHECKING:
+    from stepscope.checkpointing.manager import CheckpointManager
+
+__all__ = ["BudgetTooSmallError", "Planner"]
+
+WARM_UP: Final = 3  # steps: the first ones make the optimizer's state and choose kernels
+ATTEMPTS: Final = 3  # plans to try where one turns out not to fit
+VARIED: Final = 1.02  # peaks of the profiled steps that differ by more are worth a word
+_BASELINE, _PLAN, _PRESENT = "nothing recomputed", "the plan", "the program's own checkpoints"
+
+
+class BudgetTooSmallError(UsageError):
+    """No plan fits. `smallest_bytes` is the peak that the best one reaches."""
+
+    def __init__(self, budget_bytes: int, smallest: Choice, peak_bytes: int) -> None:
+        self.smallest_bytes = smallest.peak_bytes
+        mib = 1 << 20
+        super().__init__(
+            f"No plan fits {budget_bytes / mib:,.1f} MiB: the smallest peak that recomputing can"
+            f" reach is {smallest.peak_bytes / mib:,.1f} MiB (now {peak_bytes / mib:,.1f} MiB), at"
+            f" {smallest.recompute_ms:,.1f} ms more a step. What is left are parameters, gradients,"
+            " the optimizer's state and the largest block: make the batch smaller, or give"
+            f" {smallest.peak_bytes / mib:,.1f} MiB and more."
+        )
+
+
+class Planner:
+    """For one model. After the last step `report` is there, and the plan is applied."""
+
+    def __init__(
+        self,
+        model: Any,
+        budget: Budget,
+        manager: CheckpointManager,
+        meter: Meter | None = None,
+        rounds: int | None = None,
+    ) -> None:
+        """rounds: of the trial; 0: the plan is not measured."""
+        self.report: PlanReport | None = None
+        self._model, self._budget, self._manager = bare(model), budget, manager
+        self._meter = meter or meter_for(model)
+        self._rounds = rounds
+        self._present = PresentCheckpoints()
+        self._course = self._run()
+        self._is_done = False
+        next(self._course)
+
+    def step_ended(self) -> bool:
+        """True: planning is through. Raises BudgetTooSmallError, and UsageError where the model
+        cannot be planned; in both cases the model is as it was."""
+        if self._is_done:
+            return True
+        try:
+            next(self._course)
+        except StopIteration:
+            self._close()
+        except BaseException:
+            self._manager.remove()
+            self._close()
+            raise
+        return self._is_done
+
+    def close(self) -> None:
+        """Leave, also in the middle; a plan that was applied stays."""
+        self._course.close()
+        self._close()
+
+    def _close(self) -> None:
+        if not self._is_done:
+            self._is_done = True
+            self._present.close()
+            self._meter.close()
+
+    # ---- the course: each yield is a step of the training ----
+
+    def _run(self) -> Iterator[None]:
+        for _ in range(WARM_UP):
+            yield
+        self._present.shut()
+        yield  # what the last one left behind
+        profile = Profile(self._model, self._meter, is_kept)
+        yield from profile.run()
+        profiled = profile.profiled
+        assert profiled is not None
+        if not profiled.windows.calls:
+            raise UsageError(
+                "The model was not called with gradients in the steps that were looked at: it is"
+                " compiled, or it is not what is trained. Compiled models are planned by torch"
+                " itself: torch._functorch.config.activation_memory_budget."
+            )
+        device = next(self._model.parameters()).device
+        overheads = measure_overheads(self._meter, device, contexts(CHEAP))
+        found = candidates_of(profiled, overheads)
+        marks = profiled.windows.marks
+        problem = Problem(
+            [one.peak_bytes for one in marks], [one.live_bytes for one in marks], found
+        )
+        yield from self._plan(problem, found, profile.peaks)
+
+    def _plan(
+        self, problem: Problem, found: list[Candidate], peaks: list[int]
+    ) -> Iterator[None]:
+        baseline = problem.evaluate(())
+        asked_bytes = budget_bytes = self._budget.of(baseline.peak_bytes)
+        smallest = problem.least_peak()
+        notes = _notes(peaks)
+        for attempt in range(ATTEMPTS):
+            choice = problem.least_time(budget_bytes)
+            if choice is None:
+                raise BudgetTooSmallError(asked_bytes, smallest, baseline.peak_bytes)
+            plan = CheckpointPlan(tuple(found[at].segment for at in choice.chosen), asked_bytes)
+            trial = self._trial(plan)
+            yield from trial.run()
+            over = trial.outcome(_PLAN).peak_bytes - asked_bytes if self._rounds != 0 else 0
+            if over <= 0 or attempt == ATTEMPTS - 1:
+                break
+            notes.append(
+                f"A plan that was predicted to fit took {over / (1 << 20):,.2f} MiB more than"
+                " asked for when it was measured, and was made anew."
+            )
+            budget_bytes -= over
+        self._tell(problem, found, choice, plan, trial, smallest, notes)
+
+    def _trial(self, plan: CheckpointPlan) -> Trial:
+        self._manager.remove()
+        self._manager.apply(plan)
+
+        def without() -> None:
+            self._manager.switch(False)
+            self._present.shut()
+
+        def with_plan() -> None:
+            self._manager.switch(True)
+            self._present.shut()
+
+        def as_it_stands() -> None:
+            self._manager.switch(False)
+            self._present.open()
+
+        arms = {_BASELINE: without, _PLAN: with_plan}
+        if self._present.layers:
+            arms[_PRESENT] = as_it_stands
+        return Trial(self._meter, arms) if self._rounds is None else Trial(
+            self._meter, arms, self._rounds
+        )
+
+    def _tell(
+        self,
+        problem: Problem,
+        found: list[Candidate],
+        choice: Choice,
+        plan: CheckpointPlan,
+        trial: Trial,
+        smallest: Choice,
+        notes: list[str],
+    ) -> None:
+        self._manager.switch(True)
+        self._present.shut()
+        is_measured = self._rounds != 0
+        predicted_peak = problem.evaluate(()).peak_bytes
+        baseline = trial.outcome(_BASELINE) if is_measured else Outcome(predicted_peak, 0.0)
+        present = trial.outcome(_PRESENT) if is_measured and self._present.layers else None
+        if present is not None and present.peak_bytes >= baseline.peak_bytes:
+            notes.append(
+                f"The checkpoints that the program has ({len(self._present.layers)} places) save"
+                " nothing at the peak: they only cost their recomputing."
+            )
+        chosen = {found[at].segment for at in choice.chosen}
+        self.report = PlanReport(
+            plan,
+            baseline,
+            present,
+            Outcome(choice.peak_bytes, baseline.step_ms + choice.recompute_ms),
+            trial.outcome(_PLAN) if is_measured else None,
+            trade_off(problem, smallest, baseline.step_ms),
+            tuple(
+                BlockCost(
+                    one.segment,
+                    one.saved_bytes,
+                    one.recompute_ms,
+                    one.segment in chosen,
+                    one.segment.module in self._present.layers,
+                )
+                for one in found
+                if one.segment.first is None or one.segment in chosen
+            ),
+            smallest.peak_bytes,
+            tuple(notes),
+        )
+
+
+def _notes(peaks: list[int]) -> list[str]:
+    if max(peaks) <= VARIED * min(peaks):
+        return []
+    mib = 1 << 20
+    return [
+        f"The peaks of the steps that were profiled lie between {min(peaks) / mib:,.1f} and"
+        f" {max(peaks) / mib:,.1f} MiB: batches differ. The plan is for the largest of them; leave"
+        " room for larger ones."
+    ]

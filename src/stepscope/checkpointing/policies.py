@@ -1,0 +1,131 @@
+"""Which operators' results a segment keeps although the rest of it is computed again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from stepscope.errors import UsageError
+from stepscope.model.checkpoint_plan import ALL, CHEAP, RECOMPUTED
+
+__all__ = ["CUSTOM", "DEAR_OPERATORS", "Policy", "Recompute", "contexts", "dear_operators", "named"]
+
+# (ctx, op, *args, **kwargs) → torch.utils.checkpoint.CheckpointPolicy
+Policy = Callable[..., Any]
+# "all", "cheap", a policy of the program's own, or the operators whose results are kept.
+Recompute = str | Policy | Sequence[Any]
+
+CUSTOM: Final = "custom"  # how a plan names a policy that the program gave: no file can hold it
+
+# Matrix products, convolutions and attention: most of the time of a step, and few of its bytes.
+# Those that this torch does not have are passed over.
+DEAR_OPERATORS: Final = frozenset(
+    {
+        "aten.mm",
+        "aten.addmm",
+        "aten.bmm",
+        "aten.baddbmm",
+        "aten.linear",
+        "aten._scaled_mm",
+        "aten._grouped_mm",
+        "aten.convolution",
+        "aten._convolution",
+        "aten.convolution_overrideable",
+        "aten.mkldnn_convolution",
+        "aten.cudnn_convolution",
+        "aten.miopen_convolution",
+        "aten._flash_attention_forward",
+        "aten._efficient_attention_forward",
+        "aten._scaled_dot_product_flash_attention",
+        "aten._scaled_dot_product_flash_attention_for_cpu",
+        "aten._scaled_dot_product_efficient_attention",
+        "aten._scaled_dot_product_cudnn_attention",
+        "aten._scaled_dot_product_fused_attention_overrideable",
+        "aten.mkldnn_rnn_layer",
+    }
+)
+DROPPING: Final = ("dropout_p", "dropout")
+
+
+@functools.cache
+def dear_operators() -> frozenset[Any]:
+    """DEAR_OPERATORS as this torch has them, every overload."""
+    import torch
+
+    found: set[Any] = set()
+    for name in DEAR_OPERATORS:
+        space, _, operator = name.partition(".")
+        packet = getattr(getattr(torch.ops, space), operator, None)
+        if packet is not None:
+            found.update(getattr(packet, overload) for overload in packet.overloads())
+    return frozenset(found)
+
+
+@functools.cache
+def _dropout_at(op: Any) -> int | None:
+    """Where an operator takes the share that it drops; None: it drops nothing."""
+    names = [argument.name for argument in op._schema.arguments]
+    return next((names.index(name) for name in DROPPING if name in names), None)
+
+
+def _draws(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """It takes random numbers in this call."""
+    at = _dropout_at(op)
+    if at is None:
+        return False
+    given = args[at] if at < len(args) else kwargs.get(op._schema.arguments[at].name, 0.0)
+    return bool(given)
+
+
+def keep_dear(_context: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+    """The policy of `recompute="cheap"`.
+
+    Attention that drops is computed again: a result that is kept takes no random numbers while
+    recomputing, and what comes after it would then draw others than in forward.
+    """
+    from torch.utils.checkpoint import CheckpointPolicy
+
+    if op in dear_operators() and not _draws(op, args, kwargs):
+        return CheckpointPolicy.MUST_SAVE
+    return CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def contexts(recompute: Recompute) -> Callable[[], Any] | None:
+    """The `context_fn` that torch.utils.checkpoint takes; None: everything is computed again."""
+    if isinstance(recompute, str):
+        if recompute not in RECOMPUTED:
+            raise UsageError(
+                f"recompute={recompute!r} is not possible: {ALL!r} (everything), {CHEAP!r} (all "
+                "but matrix products, convolutions and attention), a policy, or a list of the "
+                "operators to keep."
+            )
+        return None if recompute == ALL else _selective(keep_dear)
+    if callable(recompute):
+        return _selective(recompute)
+    if not isinstance(recompute, Sequence):
+        raise UsageError(f"recompute={recompute!r} is neither a word, a policy nor a list.")
+    return _selective(_checked(list(recompute)))
+
+
+def _checked(operators: list[Any]) -> list[Any]:
+    from torch._ops import HigherOrderOperator, OpOverload
+
+    for operator in operators:
+        if not isinstance(operator, (OpOverload, HigherOrderOperator)):
+            raise UsageError(
+                f"{operator!r} is no operator of torch that can be kept. They look like "
+                "torch.ops.aten.mm.default, with the overload at the end."
+            )
+    return operators
+
+
+def _selective(policy: Policy | list[Any]) -> Callable[[], Any]:
+    from torch.utils.checkpoint import create_selective_checkpoint_contexts
+
+    return functools.partial(create_selective_checkpoint_contexts, policy)
+
+
+def named(recompute: Recompute) -> str:
+    """As a plan has it."""
+    return recompute if isinstance(recompute, str) else CUSTOM

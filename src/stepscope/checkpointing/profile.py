@@ -1,0 +1,59 @@
+"""Profiles steps of a training, so that every plan's peak and time can be told from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any, Final
+
+from stepscope.checkpointing.meter import Meter
+from stepscope.checkpointing.pieces import Profiled
+from stepscope.checkpointing.saved import SavedStep
+from stepscope.checkpointing.windows import WindowStep
+
+__all__ = ["Profile"]
+
+LOOKS: Final = 4  # steps of which the forward times are the medians
+
+
+class Profile:
+    """`run` yields where a step of the program is due; `profiled` is there when it is through."""
+
+    def __init__(self, model: Any, meter: Meter, is_dear: Callable[..., bool]) -> None:
+        named = list(model.named_modules())
+        self._model, self._meter, self._is_dear = model, meter, is_dear
+        self._names = tuple(name for name, _ in named)
+        self._modules = tuple(module for _, module in named)
+        self.profiled: Profiled | None = None
+        self.peaks: list[int] = []  # of the steps that were looked at
+
+    def run(self) -> Iterator[None]:
+        modules = list(self._modules)
+        looked = []
+        for _ in range(LOOKS):
+            step = WindowStep(modules, self._meter)
+            try:
+                yield
+            finally:
+                step.close()
+            looked.append(step)
+        saved = SavedStep(self._model, modules, self._meter, self._is_dear)
+        try:
+            yield
+        finally:
+            saved.close()
+        self.peaks = [step.peak_bytes for step in looked]
+        # The largest batch that was seen is the one that has to fit.
+        largest = max(looked, key=lambda step: step.peak_bytes)
+        self.profiled = Profiled(
+            self._model, self._names, self._modules, largest, saved, _forward_ms(looked)
+        )
+
+
+def _forward_ms(looked: list[WindowStep]) -> dict[tuple[int, int], float]:
+    taken: dict[tuple[int, int], list[float]] = {}
+    for step in looked:
+        for call, passage in zip(step.calls, step.passages, strict=True):
+            if passage.ended is not None:
+                taken.setdefault(call.key, []).append(step.forward_ms(passage))
+    return {key: median(times) for key, times in taken.items()}

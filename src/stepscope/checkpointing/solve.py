@@ -1,0 +1,207 @@
+"""The choice of segments with the least recomputing whose peak fits (decision 014)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from stepscope.checkpointing.candidates import Candidate
+from stepscope.errors import MissingExtraError
+
+__all__ = ["Choice", "Problem"]
+
+_MIB: Final = float(1 << 20)  # bytes and ms side by side: numbers of like size for the solver
+_GAP: Final = 0.002  # how far from the best a choice may be, as a share of its recompute time
+_SECONDS: Final = 0.7  # for one choice; what was found by then counts
+
+
+class Choice(NamedTuple):
+    chosen: tuple[int, ...]  # of the candidates
+    peak_bytes: int  # predicted
+    recompute_ms: float
+
+
+class _Level(NamedTuple):
+    """A stretch of the step in which the same candidates can be absent."""
+
+    bytes: float  # the most that is live in it when nothing is recomputed
+    absent: frozenset[int]
+
+
+class _Again(NamedTuple):
+    """A recomputation, in the stretch that leads up to it."""
+
+    bytes: float  # live at its start when nothing is recomputed
+    level: int
+    candidate: int
+    more: float  # live when it is done, beyond that
+
+
+class Problem:
+    """What every choice leads to, and the best one for a budget."""
+
+    def __init__(self, peaks: Sequence[int], lives: Sequence[int], found: list[Candidate]) -> None:
+        """peaks: highest live bytes by window. lives: live bytes at the mark that ends it."""
+        try:
+            import scipy.optimize  # noqa: F401 - said here, before the work
+        except ImportError:
+            raise MissingExtraError("scipy, which finds the best plan,", "plan") from None
+        self._candidates = found
+        self._levels: list[_Level] = []
+        self._again: list[_Again] = []
+        self._cut(peaks, lives)
+        self._exclusive = _exclusive(found)
+
+    def evaluate(self, chosen: Iterable[int]) -> Choice:
+        """Where two of them exclude each other the answer means nothing."""
+        at = tuple(sorted(int(one) for one in chosen))
+        taken = [
+            sum(self._candidates[one].saved_bytes for one in at if one in level.absent)
+            for level in self._levels
+        ]
+        peak = max(level.bytes - less for level, less in zip(self._levels, taken, strict=True))
+        for one in self._again:
+            if one.candidate in at:
+                own = self._candidates[one.candidate].saved_bytes
+                peak = max(peak, one.bytes - (taken[one.level] - own) + one.more)
+        return Choice(at, round(peak), sum(self._candidates[one].recompute_ms for one in at))
+
+    def least_time(self, budget_bytes: int) -> Choice | None:
+        """None: no choice fits."""
+        nothing = self.evaluate(())
+        if nothing.peak_bytes <= budget_bytes:
+            return nothing
+        x = self._solve(budget_bytes)
+        found = self.evaluate(x) if x is not None else None
+        return found if found is not None and found.peak_bytes <= budget_bytes else None
+
+    def least_peak(self) -> Choice:
+        """The smallest peak that any choice reaches, with the least recomputing for it."""
+        x = self._solve(None)
+        smallest = self.evaluate(x if x is not None else ())
+        return self.least_time(smallest.peak_bytes) or smallest
+
+    # ---- the program that is solved ----
+
+    def _solve(self, budget_bytes: int | None) -> list[int] | None:
+        """The chosen ones; without a budget those with the smallest peak.
+
+        Columns: the candidates (0 or 1), for each level what is absent in it (MiB), and the peak.
+        Neighbouring levels differ in few candidates, so each is told by how it differs from the
+        one before: rows stay short, and that is what makes it quick.
+        """
+        import numpy as np
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        count, levels = len(self._candidates), len(self._levels)
+        if not count:
+            return None
+        peak = count + levels
+        cost = np.zeros(peak + 1)
+        if budget_bytes is None:
+            cost[peak] = 1.0
+        else:
+            cost[:count] = [one.recompute_ms for one in self._candidates]
+        lower, upper = np.zeros(peak + 1), np.full(peak + 1, np.inf)
+        upper[:count] = 1.0
+        whole = np.zeros(peak + 1)
+        whole[:count] = 1
+        if budget_bytes is not None:
+            upper[peak] = budget_bytes / _MIB
+        rows, low, high = self._rows()
+        result = milp(
+            cost,
+            integrality=whole,
+            bounds=Bounds(lower, upper),
+            constraints=LinearConstraint(rows, low, high),
+            options={"mip_rel_gap": _GAP if budget_bytes is not None else 1e-4,
+                     "time_limit": _SECONDS},
+        )  # fmt: skip
+        if result.x is None:
+            return None
+        return [int(one) for one in np.flatnonzero(result.x[:count] > 0.5)]
+
+    def _rows(self) -> tuple[Any, Any, Any]:
+        from scipy.sparse import csr_matrix
+
+        count = len(self._candidates)
+        peak = count + len(self._levels)
+        entries: list[tuple[int, int, float]] = []
+        low: list[float] = []
+        high: list[float] = []
+
+        def add(row: Iterable[tuple[int, float]], least: float, most: float) -> None:
+            entries.extend((len(low), column, value) for column, value in row)
+            low.append(least)
+            high.append(most)
+
+        before: frozenset[int] = frozenset()
+        for at, level in enumerate(self._levels):
+            column = count + at
+            changed = [(one, -self._mib(one)) for one in level.absent - before]
+            changed += [(one, self._mib(one)) for one in before - level.absent]
+            same = [(column - 1, -1.0)] if at else []
+            add([(column, 1.0), *same, *changed], 0.0, 0.0)
+            add([(column, 1.0), (peak, 1.0)], level.bytes / _MIB, float("inf"))
+            before = level.absent
+        for one in self._again:
+            own = one.more / _MIB + self._mib(one.candidate)
+            row = [(count + one.level, 1.0), (peak, 1.0), (one.candidate, -own)]
+            add(row, one.bytes / _MIB, float("inf"))
+        for group in self._exclusive:
+            add([(one, 1.0) for one in group], -float("inf"), 1.0)
+        values, at_rows, at_columns = (
+            [entry[2] for entry in entries],
+            [entry[0] for entry in entries],
+            [entry[1] for entry in entries],
+        )
+        shape = (len(low), peak + 1)
+        return csr_matrix((values, (at_rows, at_columns)), shape=shape), low, high
+
+    def _mib(self, candidate: int) -> float:
+        return self._candidates[candidate].saved_bytes / _MIB
+
+    # ---- what the step gives ----
+
+    def _cut(self, peaks: Sequence[int], lives: Sequence[int]) -> None:
+        begins: dict[int, set[int]] = {}
+        ends: dict[int, set[int]] = {}
+        for at, one in enumerate(self._candidates):
+            for windows in one.absent:
+                begins.setdefault(windows.start, set()).add(at)
+                ends.setdefault(windows.stop, set()).add(at)
+        absent: frozenset[int] = frozenset()
+        level_of: list[int] = []
+        for window, peak in enumerate(peaks):
+            now = (absent - ends.get(window, set())) | begins.get(window, set())
+            if now != absent or not self._levels:
+                self._levels.append(_Level(float(peak), frozenset(now)))
+            else:
+                last = self._levels[-1]
+                self._levels[-1] = last._replace(bytes=max(last.bytes, float(peak)))
+            absent = frozenset(now)
+            level_of.append(len(self._levels) - 1)
+        for at, one in enumerate(self._candidates):
+            for rerun in one.reruns:
+                level = level_of[rerun.mark]
+                self._again.append(
+                    _Again(float(lives[rerun.mark]), level, at, float(rerun.more_bytes))
+                )
+
+
+def _exclusive(found: list[Candidate]) -> list[tuple[int, ...]]:
+    """For each call that several candidates cover: one of them at most."""
+    covering: dict[int, list[int]] = {}
+    for at, one in enumerate(found):
+        for call in one.calls:
+            covering.setdefault(call, []).append(at)
+    groups = {frozenset(ats) for ats in covering.values() if len(ats) > 1}
+    # A group within another says nothing new; it can only be in one that shares its members.
+    by_member: dict[int, list[frozenset[int]]] = {}
+    for group in groups:
+        for at in group:
+            by_member.setdefault(at, []).append(group)
+    largest = [
+        group for group in groups if not any(group < other for other in by_member[min(group)])
+    ]
+    return sorted(tuple(sorted(group)) for group in largest)

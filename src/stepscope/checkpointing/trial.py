@@ -1,0 +1,65 @@
+"""The plan against no plan, in the same training: some steps with it, some without, in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from statistics import median
+from typing import Final
+
+from stepscope.checkpointing.meter import Meter
+from stepscope.model.checkpoint_plan import Outcome
+from stepscope.stats.paired import paired_ratio
+
+__all__ = ["Arm", "Trial"]
+
+ROUNDS: Final = 5
+# A step after a change is not like the others: torch and libc have other memory at hand.
+SETTLE: Final = 1
+STEPS: Final = 3  # measured of each arm in each round
+
+Arm = str
+
+
+class Trial:
+    """`run` yields where a step of the program is due; what was measured is in `outcomes`."""
+
+    def __init__(
+        self, meter: Meter, arms: Mapping[Arm, Callable[[], None]], rounds: int = ROUNDS
+    ) -> None:
+        """arms: how to switch to each; the first is what the others are compared with."""
+        self._meter, self._arms, self._rounds = meter, arms, rounds
+        self._ms: dict[Arm, list[float]] = {arm: [] for arm in arms}  # medians, one a round
+        self._peaks: dict[Arm, int] = dict.fromkeys(arms, 0)
+
+    def run(self) -> Iterator[None]:
+        names = list(self._arms)
+        for number in range(self._rounds):
+            # There and back: what drifts with time meets each arm as early as late.
+            for arm in names if number % 2 == 0 else reversed(names):
+                self._arms[arm]()
+                yield from self._steps(arm)
+
+    def _steps(self, arm: Arm) -> Iterator[None]:
+        for _ in range(SETTLE):
+            yield
+        taken = []
+        for _ in range(STEPS):
+            self._meter.mark()
+            began = self._meter.moment()
+            yield
+            ended = self._meter.moment()
+            self._peaks[arm] = max(self._peaks[arm], self._meter.mark().peak_bytes)
+            taken.append((began, ended))
+        self._ms[arm].append(median(self._meter.ms(began, ended) for began, ended in taken))
+
+    def outcome(self, arm: Arm) -> Outcome:
+        """Once `run` is through."""
+        baseline = self._ms[next(iter(self._arms))]
+        ratio = paired_ratio(baseline, self._ms[arm])
+        return Outcome(
+            self._peaks[arm],
+            median(self._ms[arm]),
+            ratio.low if ratio else None,
+            ratio.high if ratio else None,
+            STEPS * len(self._ms[arm]),
+        )

@@ -1,0 +1,106 @@
+"""What torch enters around the forward of a checkpoint, and around its recomputation."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from stepscope.collect.checkpoint_saved import Saved
+
+if TYPE_CHECKING:
+    from stepscope.collect.checkpoints import CheckpointCall, CheckpointDoor
+
+__all__ = ["Again", "Forward", "Running", "now_ns"]
+
+now_ns = time.monotonic_ns
+
+
+class Running(threading.local):
+    """The checkpoints that run on a thread, from the outermost to the innermost."""
+
+    def __init__(self) -> None:
+        self._stack: list[tuple[int, Saved | None]] = []
+
+    @property
+    def depth(self) -> int:
+        return len(self._stack)
+
+    @property
+    def saved(self) -> Saved | None:
+        """Where what the innermost forward keeps is counted; None: it is not."""
+        return self._stack[-1][1] if self._stack else None
+
+    def enter(self, saved: Saved | None = None) -> None:
+        self._stack.append((now_ns(), saved))
+
+    def leave(self) -> int:
+        """When it was entered. 0: torch left it on another thread, where it closed what was left
+        behind: nobody asks how long that took."""
+        return self._stack.pop()[0] if self._stack else 0
+
+
+class Forward:
+    """The program's own context is inside ours, and decides about exceptions."""
+
+    __slots__ = ("_call", "_door", "_saved", "_theirs")
+
+    def __init__(
+        self, door: CheckpointDoor, call: CheckpointCall, saved: Saved | None, theirs: Any
+    ) -> None:
+        self._door, self._call, self._saved, self._theirs = door, call, saved, theirs
+
+    def __enter__(self) -> Any:
+        running = self._door.running
+        running.enter(self._saved)
+        try:
+            return self._theirs.__enter__()
+        except BaseException:
+            running.leave()
+            raise
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
+        ended_ns = now_ns()
+        started_ns = self._door.running.leave()
+        suppressed = self._theirs.__exit__(kind, error, trace)
+        if kind is None:
+            self._tell(started_ns, ended_ns - started_ns)
+        return suppressed
+
+    def _tell(self, started_ns: int, duration_ns: int) -> None:
+        saved, self._saved = self._saved, None
+        self._call.started_ns = started_ns
+        if saved is not None:
+            self._call.saved_bytes = saved.freed_bytes()
+        self._door.tell_checkpointed(self._call, duration_ns)
+
+
+class Again:
+    """Entered once for each recomputation, as often as there are backward passes. It lives as long
+    as the graph that may need it."""
+
+    __slots__ = ("__weakref__", "_call", "_door", "_stop", "_theirs")
+
+    def __init__(self, door: CheckpointDoor, call: CheckpointCall, theirs: Any, stop: Any) -> None:
+        """`stop`: what torch raises when it has all that it needs."""
+        self._door, self._call, self._theirs, self._stop = door, call, theirs, stop
+
+    def __enter__(self) -> Any:
+        running = self._door.running
+        running.enter()
+        try:
+            return self._theirs.__enter__()
+        except BaseException:
+            running.leave()
+            raise
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
+        ended_ns = now_ns()
+        started_ns = self._door.running.leave()
+        suppressed = self._theirs.__exit__(kind, error, trace)
+        if kind is None or issubclass(kind, self._stop):
+            self._door.tell_recomputed(self._call, ended_ns - started_ns)
+        return suppressed
+
+    def __del__(self) -> None:
+        self._door.tell_released(self._call)

@@ -1,0 +1,37 @@
+"""Whether one of two ways is faster, from rounds in which both were timed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stepscope.stats.shares import student_t
+
+__all__ = ["Ratio", "paired_ratio"]
+
+
+class Ratio(NamedTuple):
+    """How many times as long, with the interval that it lies in (95 %). None: too few rounds."""
+
+    middle: float
+    low: float | None
+    high: float | None
+
+
+def paired_ratio(before: Sequence[float], after: Sequence[float]) -> Ratio | None:
+    """after / before, round by round, on logarithms; None: nothing to compare.
+
+    >>> paired_ratio([10.0, 20.0, 40.0], [11.0, 22.0, 44.0]).middle
+    1.1
+    """
+    logs = [math.log(b / a) for a, b in zip(before, after, strict=True) if a > 0 and b > 0]
+    if not logs:
+        return None
+    middle = sum(logs) / len(logs)
+    if len(logs) < 2:
+        return Ratio(round(math.exp(middle), 12), None, None)
+    spread = math.sqrt(sum((one - middle) ** 2 for one in logs) / (len(logs) - 1))
+    half = student_t(len(logs) - 1) * spread / math.sqrt(len(logs))
+    low, high = math.exp(middle - half), math.exp(middle + half)
+    return Ratio(round(math.exp(middle), 12), low, high)

@@ -1,0 +1,122 @@
+"""Checkpoint plans as files: what `stepscope plan` writes and `CheckpointManager` loads.
+
+plan.json of a run holds what planning found out, the plan within it. A plan by itself is enough,
+as JSON or as TOML, and can be written by hand:
+
+    [[segments]]
+    module = "blocks.0"
+    recompute = "all"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from stepscope.errors import FormatError, UsageError
+from stepscope.model.checkpoint_plan import (
+    PLAN_SCHEMA,
+    RECOMPUTED,
+    CheckpointPlan,
+    PlanReport,
+    Segment,
+)
+from stepscope.store.files import read_json, write_json
+from stepscope.store.plain import from_plain, to_plain
+
+__all__ = ["PLAN_FILE", "read_plan", "read_plan_report", "write_plan", "write_plan_report"]
+
+PLAN_FILE: Final = "plan.json"
+_MAX_BYTES: Final = 8 << 20
+_LARGEST: Final = 1 << 60
+
+
+def write_plan(path: Path, plan: CheckpointPlan) -> None:
+    write_json(path, {"schema": PLAN_SCHEMA, **to_plain(plan)})
+
+
+def write_plan_report(run: Path, report: PlanReport) -> None:
+    write_json(run / PLAN_FILE, {"schema": PLAN_SCHEMA, **to_plain(report)})
+
+
+def read_plan(path: Path) -> CheckpointPlan:
+    """UsageError: there is no such file. FormatError: it holds no plan."""
+    plain = _read(path)
+    inner = plain.get("plan", plain)
+    return _made(path, CheckpointPlan, inner, lambda plan: _check_segments(plan.segments))
+
+
+def read_plan_report(run: Path) -> PlanReport | None:
+    """None: nothing was planned in this run."""
+    path = run / PLAN_FILE
+    if not path.exists():
+        return None
+
+    def check(report: PlanReport) -> None:
+        _check_segments(report.plan.segments)
+        points = [(point.peak_bytes, point.step_ms) for point in report.curve]
+        points += [(one.saved_bytes, one.recompute_ms) for one in report.blocks]
+        outcomes = (report.baseline, report.present, report.predicted, report.measured)
+        points += [(one.peak_bytes, one.step_ms) for one in outcomes if one is not None]
+        if any(not 0 <= size < _LARGEST or not 0 <= ms < _LARGEST for size, ms in points):
+            raise FormatError("a number of bytes or milliseconds is out of range.")
+
+    return _made(path, PlanReport, _read(path), check)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        if path.suffix == ".toml":
+            if path.stat().st_size > _MAX_BYTES:
+                raise FormatError(f"{path} is too large to be a plan.")
+            plain = tomllib.loads(path.read_text("utf-8"))
+        else:
+            plain = read_json(path)
+    except FileNotFoundError:
+        raise UsageError(f"There is no plan at {path}: make one with stepscope plan.") from None
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read ({error.strerror}).") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise FormatError(f"{path} is no TOML ({error}).") from error
+    schema = plain.get("schema", PLAN_SCHEMA)
+    if not isinstance(schema, int) or schema > PLAN_SCHEMA:
+        raise FormatError(
+            f"{path} was written by a newer stepscope (plan schema {schema!r}, this one reads"
+            f" {PLAN_SCHEMA}): upgrade with pip install -U stepscope."
+        )
+    return plain
+
+
+def _made(path: Path, kind: Any, plain: Any, check: Any) -> Any:
+    try:
+        made = from_plain(kind, plain, "plan")
+        check(made)
+    except FormatError as error:
+        raise FormatError(f"{path} cannot be used as a checkpoint plan: {error}") from error
+    return made
+
+
+def _check_segments(segments: tuple[Segment, ...]) -> None:
+    runs: dict[str, list[tuple[int, int]]] = {}
+    whole: set[str] = set()
+    for one in segments:
+        if one.recompute not in RECOMPUTED:
+            raise FormatError(
+                f"segment {one.label} recomputes {one.recompute!r}: it can be"
+                f" {' or '.join(RECOMPUTED)}."
+            )
+        if (one.first is None) != (one.last is None):
+            raise FormatError(f"segment {one.module!r} needs both first and last, or none of them.")
+        if one.first is None or one.last is None:
+            if one.module in whole:
+                raise FormatError(f"{one.module!r} is in it twice.")
+            whole.add(one.module)
+        elif not 0 <= one.first <= one.last < _LARGEST:
+            raise FormatError(f"segment {one.label} ends before it begins.")
+        else:
+            runs.setdefault(one.module, []).append((one.first, one.last))
+    for module, ranges in runs.items():
+        if any(a[1] >= b[0] for a, b in pairwise(sorted(ranges))):
+            raise FormatError(f"runs of {module!r} overlap.")
