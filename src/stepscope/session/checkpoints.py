@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import weakref
 from dataclasses import replace
@@ -156,7 +157,7 @@ class CheckpointSession:
             memory_in_use_bytes=in_use,
             peak_memory_in_use_bytes=most_in_use,
             peak_memory_saved_bytes=self._listening.peak_saved_bytes,
-            can_recompute_ahead=bool(getattr(self._engine, "can_recompute_ahead", False)),
+            can_recompute_ahead=_can_recompute_ahead(self._engine),
         )
 
     def events(self) -> list[CheckpointEvent]:
@@ -166,6 +167,15 @@ class CheckpointSession:
                 return []
             self._inside.pull()
             return self._tail.events()
+
+
+def _can_recompute_ahead(engine: Observed) -> bool:
+    """There are streams, and the engine was not asked to use one."""
+    if "torch" not in sys.modules or getattr(engine, "prefetches", None) is not False:
+        return False
+    from stepscope.checkpointing.streams import find_streams
+
+    return find_streams() is not None
 
 
 def _calendar(unix_ns: int) -> datetime:

@@ -14,6 +14,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.observers: list[Any] = []
+        self.prefetches = False
 
     def tell(self, layer: str, kind: CheckpointEventType, duration_ns: int, size: int) -> None:
         for observer in list(self.observers):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
+
+import pytest
 
 from stepscope import CheckpointEventType, CheckpointProfiler
 from tests.unit.profilers.standin_door import Call, Door, Watched
@@ -128,9 +131,19 @@ def test_two_profilers_count_each_for_itself(
     assert profiler.get_summary().total_events == len(profiler.events()) == 2
 
 
-def test_the_summary_knows_from_the_engine_whether_it_could_recompute_ahead(
-    profiler: CheckpointProfiler, engine: Watched
+@pytest.mark.parametrize(
+    ("prefetches", "streams", "could"),
+    [(False, object(), True), (True, object(), False), (False, None, False)],
+)
+def test_the_summary_knows_whether_the_engine_could_recompute_ahead(
+    profiler: CheckpointProfiler,
+    engine: Watched,
+    monkeypatch: pytest.MonkeyPatch,
+    prefetches: bool,
+    streams: object,
+    could: bool,
 ) -> None:
-    assert not profiler.get_summary().can_recompute_ahead
-    engine.can_recompute_ahead = True  # type: ignore[attr-defined]
-    assert profiler.get_summary().can_recompute_ahead
+    monkeypatch.setitem(sys.modules, "torch", sys)  # as if it was imported
+    monkeypatch.setattr("stepscope.checkpointing.streams.find_streams", lambda: streams)
+    monkeypatch.setattr(engine, "prefetches", prefetches)
+    assert profiler.get_summary().can_recompute_ahead is could
