@@ -119,7 +119,7 @@ def adjust_checkpoint_strategy(summary: ProfilingSummary) -> Iterable[Optimizati
     rates = {
         at: _saved_bytes(one) / one.average_recompute_time_ms
         for at, one in enumerate(summary.layer_profiles)
-        if one.total_memory_saved > 0 and one.total_recompute_time_ns > 0
+        if one.total_recompute_time_ns > 0 and _is_known(one)
     }
     middle = median(rates.values())
     if middle is None or len(rates) < LEAST_LAYERS:
@@ -234,6 +234,11 @@ def _checked(one: object) -> OptimizationRecommendation:
     if not isinstance(one, OptimizationRecommendation):
         raise TypeError(f"it gave {type(one).__name__}, not OptimizationRecommendation")
     return one
+
+
+def _is_known(layer: LayerProfile) -> bool:
+    """What it saves: what was told by hand without bytes is not."""
+    return layer.total_memory_saved > 0 or layer.measured_count > 0
 
 
 def _saved_bytes(layer: LayerProfile) -> float:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 from stepscope.model.checkpoint_events import CheckpointEventType
 from stepscope.record.protocol import Tally
+from stepscope.session.checkpoint_peak import PeakWatch, tensor_heap
 
 __all__ = ["Listening", "Observed", "Observer"]
 
@@ -51,6 +52,8 @@ class Listening:
         self._unkept_bytes = 0  # by calls that were not recomputed yet
         self.peak_saved_bytes = 0  # the most of that right after a recomputation
         self.late_saved_bytes: dict[str, int] = {}  # by layer: known only when it was recomputed
+        self.measured: dict[str, int] = {}  # by layer: calls whose savings are known
+        self.peak = PeakWatch(None)
 
     def start(self) -> None:
         from stepscope.collect.checkpoints import door
@@ -59,12 +62,15 @@ class Listening:
         for one in self._observed:
             one.observers.append(self.observed)
         door().add(self)
+        self.peak = PeakWatch(tensor_heap())
 
     def stop(self) -> None:
         """Again: nothing happens."""
         from stepscope.collect.checkpoints import door
 
         door().remove(self)
+        with self._lock:
+            self.peak.stop()
         for one in self._observed:
             if self.observed in one.observers:
                 one.observers.remove(self.observed)
@@ -87,8 +93,11 @@ class Listening:
             return
         kept, saved = max(0, call.kept_bytes), max(_UNKNOWN, call.saved_bytes)
         with self._lock:
+            self.peak.window(self._unkept_bytes)
             self._live[id(call)] = (kept, saved)
             self._unkept_bytes += max(0, saved)
+            if saved != _UNKNOWN:
+                self._measured(call.layer)
         kind = CheckpointEventType.CHECKPOINT
         self._tally.add(call.layer, kind, duration_ns, max(0, saved), kept)
 
@@ -97,16 +106,22 @@ class Listening:
             kept, saved = self._live.get(id(call), (0, 0))
             self._live[id(call)] = (kept, 0)  # a second time it is no news
             self._unkept_bytes -= max(0, saved)
+            self.peak.recomputed(self._unkept_bytes)
             self.peak_saved_bytes = max(self.peak_saved_bytes, self._unkept_bytes)
-            if saved == _UNKNOWN and call.saved_bytes > 0:
+            if saved == _UNKNOWN and call.saved_bytes != _UNKNOWN:
                 saved = call.saved_bytes
                 late = self.late_saved_bytes
                 late[call.layer] = late.get(call.layer, 0) + saved
+                self._measured(call.layer)
         kind = CheckpointEventType.RECOMPUTE
         self._tally.add(call.layer, kind, duration_ns, max(0, saved))
 
+    def _measured(self, layer: str) -> None:
+        self.measured[layer] = self.measured.get(layer, 0) + 1
+
     def released(self, call: _Call) -> None:
         with self._lock:
+            self.peak.window(self._unkept_bytes)
             kept, saved = self._live.pop(id(call), (0, 0))
             self._unkept_bytes -= max(0, saved)
         self._tally.add(call.layer, CheckpointEventType.DEALLOCATE, 0, kept, -kept)

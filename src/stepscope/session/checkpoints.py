@@ -128,9 +128,9 @@ class CheckpointSession:
         for layer, kind, count, total_ns, total_bytes, _, _ in self.tally.totals():
             profile = found.setdefault(layer, LayerProfile(layer))
             profile.add(kind, count, total_ns, total_bytes)
-        for layer, late_bytes in list(self._listening.late_saved_bytes.items()):
-            if layer in found:
-                found[layer].total_memory_saved += late_bytes
+        for layer, profile in found.items():
+            profile.total_memory_saved += self._listening.late_saved_bytes.get(layer, 0)
+            profile.measured_count = self._listening.measured.get(layer, 0)
         return found
 
     def summary(self) -> ProfilingSummary:
@@ -157,6 +157,7 @@ class CheckpointSession:
             memory_in_use_bytes=in_use,
             peak_memory_in_use_bytes=most_in_use,
             peak_memory_saved_bytes=self._listening.peak_saved_bytes,
+            peak_reduction_bytes=self._listening.peak.reduction_bytes,
             can_recompute_ahead=_can_recompute_ahead(self._engine),
         )
 

@@ -140,6 +140,16 @@ def test_a_layer_that_saves_little_for_its_time_is_named_with_both() -> None:
     assert (one.impact_ms, one.impact_bytes) == (100, -100 * KIB)
 
 
+def test_a_layer_that_saves_nothing_is_named_only_where_that_was_measured() -> None:
+    layers = four_layers(last_ms=10)
+    layers[3].total_memory_saved = 0
+    assert given(*layers, duration=500.0) == []
+    layers[3].measured_count = 2
+    (one,) = given(*layers, duration=500.0)
+    assert one.affected_layer_id == "d"
+    assert one.expected_impact == "Could save 10ms of recomputation time, for 0B more memory"
+
+
 def test_its_priority_is_that_of_the_time_at_stake() -> None:
     (medium,) = given(*four_layers(last_ms=100), duration=2000.0)
     (low,) = given(*four_layers(last_ms=100), duration=5000.0)

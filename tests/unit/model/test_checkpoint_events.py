@@ -148,6 +148,7 @@ def test_what_the_specification_does_not_have_stands_at_the_end() -> None:
             memory_in_use_bytes=512,
             peak_memory_in_use_bytes=2048,
             peak_memory_saved_bytes=4096,
+            peak_reduction_bytes=1024,
             analyses={"slowest": "block"},
         )
     )
@@ -157,10 +158,16 @@ def test_what_the_specification_does_not_have_stands_at_the_end() -> None:
         "  Memory Saved: 0B\n"
         "\n"
         "Memory In Use: 512B now, 2.00KB at most\n"
-        "Memory Saved At The Peak: 4.00KB\n"
+        "Not Kept At Most: 4.00KB\n"
+        "Peak Of Memory: 1.00KB lower than without checkpoints\n"
         "Custom Events: 3 of 'offload' in block\n"
         "Analysis slowest: block\n"
     )
+
+
+def test_checkpoints_that_raise_the_peak_are_told() -> None:
+    text = str(summary(peak_reduction_bytes=-2048))
+    assert text.endswith("Peak Of Memory: 2.00KB higher than without checkpoints\n")
 
 
 @pytest.mark.parametrize(
