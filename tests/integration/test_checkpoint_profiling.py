@@ -66,4 +66,7 @@ def test_monitoring_with_real_events(told: Any) -> None:
 
 
 def test_recommendations_from_actual_profiling_data(told: Any) -> None:
-    assert told["advised"] == [["adjust_checkpoint_strategy", "blocks.5"]]
+    """Most of the time goes into a block that saves nothing."""
+    first, *others = told["advised"]
+    assert first == ["adjust_checkpoint_strategy", "blocks.5"]
+    assert "adjust_checkpoint_strategy" not in dict(others)

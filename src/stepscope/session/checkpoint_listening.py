@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from random import Random
 from typing import Any, Protocol, TypeAlias
 
 from stepscope.model.checkpoint_events import CheckpointEventType
@@ -18,6 +19,8 @@ Observer: TypeAlias = Callable[[str, CheckpointEventType, int, int], None]
 
 _HOLDS = {CheckpointEventType.CHECKPOINT: 1, CheckpointEventType.DEALLOCATE: -1}
 _UNKNOWN = -1
+_ALL_MEASURED = 2048  # calls; then a share of them, by chance: in no step with the layers
+_MEASURED_SHARE = 1 / 8
 
 
 class Observed(Protocol):
@@ -43,6 +46,7 @@ class Listening:
     def __init__(self, tally: Tally, observed: tuple[Observed, ...], owner: Any) -> None:
         self._tally, self._observed = tally, observed
         self._owner = weakref.ref(owner)
+        self._chance = Random()  # of our own: the program's numbers stay as they are
         self._begin()
 
     def _begin(self) -> None:
@@ -53,6 +57,8 @@ class Listening:
         self.peak_saved_bytes = 0  # the most of that right after a recomputation
         self.late_saved_bytes: dict[str, int] = {}  # by layer: known only when it was recomputed
         self.measured: dict[str, int] = {}  # by layer: calls whose savings are known
+        self._calls = 0
+        self._last: dict[str, tuple[int, int]] = {}  # by layer: bytes kept and not, measured last
         self.peak = PeakWatch(None)
 
     def start(self) -> None:
@@ -88,15 +94,28 @@ class Listening:
 
     # ---- a listener of the door ----
 
+    @property
+    def wants_bytes(self) -> bool:
+        """Counting bytes is most of what a call costs: after the first it is done for some."""
+        return self._calls < _ALL_MEASURED or self._chance.random() < _MEASURED_SHARE
+
+    def _bytes_of(self, call: _Call) -> tuple[int, int]:
+        """Kept and not; of a call that was not measured, as of the last of its layer that was."""
+        if call.kept_bytes == _UNKNOWN and call.layer in self._last:
+            return self._last[call.layer]
+        found = self._last[call.layer] = (max(0, call.kept_bytes), call.saved_bytes)
+        return found
+
     def checkpointed(self, call: _Call, duration_ns: int) -> None:
         if self._is_left():
             return
-        kept, saved = max(0, call.kept_bytes), max(_UNKNOWN, call.saved_bytes)
         with self._lock:
+            self._calls += 1
+            kept, saved = self._bytes_of(call)
             self.peak.window(self._unkept_bytes)
             self._live[id(call)] = (kept, saved)
             self._unkept_bytes += max(0, saved)
-            if saved != _UNKNOWN:
+            if call.saved_bytes != _UNKNOWN:
                 self._measured(call.layer)
         kind = CheckpointEventType.CHECKPOINT
         self._tally.add(call.layer, kind, duration_ns, max(0, saved), kept)

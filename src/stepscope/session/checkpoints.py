@@ -68,7 +68,7 @@ class CheckpointSession:
                 raise UsageError("This profiler is closed: make a new CheckpointProfiler.")
             self.stop()
             self._forget_tail()
-            session = self._inside = inside()
+            session = self._inside = inside(hooks=False)
             number = next(_numbers)
             now = Moment.now()
             self._offset_ns = now.unix_ns - now.monotonic_ns
@@ -185,4 +185,4 @@ def _calendar(unix_ns: int) -> datetime:
 
 def failed(where: str, error: Exception) -> None:
     """Something of ours or a callback went wrong: it is recorded, and the program goes on."""
-    inside().recorder.failed(where, error)
+    inside(hooks=False).recorder.failed(where, error)

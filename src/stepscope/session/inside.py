@@ -124,6 +124,10 @@ class Inside:
         self._collector = SystemCollector(os.getpid(), self._interval_s, keep_going=self._goes_on)
         self.recorder.core.call_at(self._look_at_ends, 0)
 
+    def hook(self) -> None:
+        """Have torch's loaders, modules and optimizers seen."""
+        _hook(self._program)
+
     @property
     def run(self) -> Path:
         """The folder that events are written to."""
@@ -321,23 +325,37 @@ def _is_tracked(batch: Batch) -> bool:
 
 
 _inside: Inside | None = None
+_hooked = False
 _making = threading.Lock()
 
 
-def inside() -> Inside:
-    """The session of this process; made on first use."""
+def inside(hooks: bool = True) -> Inside:
+    """The session of this process; made on first use.
+
+    hooks: torch's loaders, modules and optimizers are to be seen. Who does without pays for none of
+    them; once somebody wanted them, they stay.
+    """
     global _inside
     with _making:
         if _inside is None:
             began = Moment.now()
             program = program_here(os.environ.get(ENV_RUN) or _temporary_run(), began)
-            if "torch" in sys.modules:
-                program.start()
-            else:
-                when_imported("torch", lambda _: program.start(), program.recorder.failed)
+            if hooks:
+                _hook(program)
             program.wake()
             _inside = Inside(program)
+        elif hooks and not _hooked:
+            _inside.hook()
         return _inside
+
+
+def _hook(program: Program) -> None:
+    global _hooked
+    _hooked = True
+    if "torch" in sys.modules:
+        program.start()
+    else:
+        when_imported("torch", lambda _: program.start(), program.recorder.failed)
 
 
 def current() -> Inside | None:

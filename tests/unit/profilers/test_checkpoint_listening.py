@@ -92,6 +92,27 @@ def test_bytes_that_are_not_known_count_as_none_until_they_are(
     assert profiler.get_summary().total_memory_saved == 0
 
 
+def test_after_many_calls_the_bytes_of_some_are_measured_and_stand_for_the_others(
+    profiler: CheckpointProfiler, door: Door
+) -> None:
+    (listener,) = door.listeners
+    wanted = 0
+    for number in range(10_000):
+        is_wanted = listener.wants_bytes
+        wanted += is_wanted
+        size = -1 if number >= 2048 and not is_wanted else 100
+        call = Call("block", kept_bytes=size, saved_bytes=size)
+        door.checkpointed(call)
+        door.recomputed(call)
+        door.released(call)
+    assert 2048 + 750 < wanted < 2048 + 1250, "an eighth of the 7,952 others"
+    found = profiler.get_layer_profile("block")
+    assert found is not None
+    assert found.total_memory_saved == 1_000_000
+    assert found.measured_count == wanted
+    assert profiler.get_summary().memory_in_use_bytes == 0
+
+
 def test_what_is_registered_by_hand_is_in_use_and_saves_nothing(
     profiler: CheckpointProfiler, manager: Watched, engine: Watched
 ) -> None:
