@@ -69,6 +69,29 @@ def test_the_folder_of_the_page_is_a_run(memory: tuple[str, Path]) -> None:
 
 
 @pytest.fixture(scope="module")
+def checkpointing(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return run("checkpointing.md", tmp_path_factory.mktemp("checkpointing"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r"Total Events: 60",
+        r"Peak Of Memory: \d+\.\d\dKB lower than without checkpoints",
+        r"60 events",
+        r"block 2: 5 recomputations, 1310720 bytes saved",  # 5 × 2 results of 128 × 256 float32
+        r"\{'offload': 1\}",
+        r"4096 bytes are in use, more than 4000",
+        r"\[High\] Reduce recomputation for layer 'encoder': .* recomputed 3 times .*",
+        r"Could save 60ms of recomputation time",
+        r"encoder",
+    ],
+)
+def test_the_page_of_checkpointing_prints(checkpointing: str, line: str) -> None:
+    assert re.search(rf"^{line}$", checkpointing, re.MULTILINE), checkpointing
+
+
+@pytest.fixture(scope="module")
 def bottlenecks(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     folder = tmp_path_factory.mktemp("bottlenecks")
     return run("bottlenecks.md", folder), folder
