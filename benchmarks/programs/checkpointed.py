@@ -63,7 +63,9 @@ class Transformer(nn.Module):
 model = Transformer()
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
 data = torch.randint(vocabulary, (args.steps, batch, context + 1))
-result: dict[str, object] = {"step_s": (step_s := []), "losses": (losses := [])}
+step_s: list[float] = []
+losses: list[float] = []
+result: dict[str, object] = {"step_s": step_s, "losses": losses}
 
 
 def train() -> None:

@@ -70,3 +70,7 @@ def test_recommendations_from_actual_profiling_data(told: Any) -> None:
     first, *others = told["advised"]
     assert first == ["adjust_checkpoint_strategy", "blocks.5"]
     assert "adjust_checkpoint_strategy" not in dict(others)
+
+
+def test_a_profiler_of_checkpoints_puts_no_hooks_on_modules(told: Any) -> None:
+    assert told["hooked"] == [False, True], "only when another profiler wants them"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,9 +17,12 @@ from stepscope import (
     OptimizationRecommender,
 )
 from stepscope.checkpointing.meter import CpuMeter
+from stepscope.session.header import Moment
+from stepscope.session.inside import inside
+from stepscope.session.program import program_here
 
 STEPS, BATCH, WIDTH = 3, 256, 128
-told: dict[str, object] = {}
+told: dict[str, Any] = {}
 
 
 class Block(nn.Module):
@@ -102,9 +106,7 @@ def watched() -> None:
         profiler.start_profiling()
         kept = 6 * BATCH * WIDTH * 4  # the inputs of six blocks, float32
         for threshold in (kept, kept - 1):
-            with CheckpointMonitor(
-                profiler, threshold, 0, monitor_interval_ms=1e6
-            ) as monitor:
+            with CheckpointMonitor(profiler, threshold, 0, monitor_interval_ms=1e6) as monitor:
                 monitor.memory_threshold_exceeded.append(
                     lambda _, what: exceeded.append(what.current_memory_usage)
                 )
@@ -133,8 +135,17 @@ def advised() -> None:
         told["advised"] = [(one.type.value, one.affected_layer_id) for one in found]
 
 
+def hooked() -> None:
+    """Whether modules and optimizers are seen: by now, and once somebody wants it."""
+    program = program_here("", Moment.now())
+    told["hooked"] = [program._hooked]
+    inside()
+    told["hooked"].append(program._hooked)
+
+
 torch.set_num_threads(1)
 end_to_end()
 watched()
 advised()
+hooked()
 print(json.dumps(told))
