@@ -164,8 +164,9 @@ class ProfilingSummary:
     # The most that was not kept at one moment, right after a recomputation: checkpointing lowers
     # the peak by this at most. 0 also where checkpoints were only told of by hand.
     peak_memory_saved_bytes: int = 0
-    # By how much it lowers the peak of tensors, measured over the first 4,096 events; less than 0:
-    # it is higher with it. None: not measured (not on the CPU, or somebody else measures memory).
+    # By how much it lowers the peak of tensors, measured over the first eight backward passes;
+    # less than 0: it is higher with it. None: not measured (not on the CPU, or somebody else
+    # measures memory).
     peak_reduction_bytes: int | None = None
     # The recomputation engine could recompute ahead on a stream of the device, and does not.
     can_recompute_ahead: bool = False

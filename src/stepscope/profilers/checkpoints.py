@@ -28,10 +28,11 @@ class CheckpointProfiler:
     count as saved and as in use, until a DEALLOCATE of that layer tells of as many: nobody said
     which they are. Of real checkpoints both are measured.
 
-    Counts and times are exact. Bytes are measured for each of the first 2,048 checkpoints and for
-    an eighth of those after; the others are taken to be as the last one of their layer. Single
-    events are kept while they are few; of more than 1,024 of a layer and type every second is, of
-    more than 2,048 every fourth, and so on. All methods may be called from any thread.
+    Counts and times are exact. Bytes are measured for all checkpoints of the first eight backward
+    passes and for an eighth of those after; the others are taken to be as the last one of their
+    layer. Single events are kept while they are few; of more than 1,024 of a layer and type every
+    second is, of more than 2,048 every fourth, and so on. All methods may be called from any
+    thread.
     """
 
     def __init__(self, checkpoint_manager: Observed, recompute_engine: Observed) -> None:

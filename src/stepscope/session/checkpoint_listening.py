@@ -19,7 +19,9 @@ Observer: TypeAlias = Callable[[str, CheckpointEventType, int, int], None]
 
 _HOLDS = {CheckpointEventType.CHECKPOINT: 1, CheckpointEventType.DEALLOCATE: -1}
 _UNKNOWN = -1
-_ALL_MEASURED = 2048  # calls; then a share of them, by chance: in no step with the layers
+# Backward passes in which all is measured: memory, and the bytes of each call. Then the bytes of a
+# share of the calls, by chance: in no step with the layers.
+_PASSES_MEASURED = 8
 _MEASURED_SHARE = 1 / 8
 
 
@@ -57,7 +59,7 @@ class Listening:
         self.peak_saved_bytes = 0  # the most of that right after a recomputation
         self.late_saved_bytes: dict[str, int] = {}  # by layer: known only when it was recomputed
         self.measured: dict[str, int] = {}  # by layer: calls whose savings are known
-        self._calls = 0
+        self._passes, self._in_pass = 0, False  # from the first recomputation until none is live
         self._last: dict[str, tuple[int, int]] = {}  # by layer: bytes kept and not, measured last
         self.peak = PeakWatch(None)
 
@@ -97,7 +99,7 @@ class Listening:
     @property
     def wants_bytes(self) -> bool:
         """Counting bytes is most of what a call costs: after the first it is done for some."""
-        return self._calls < _ALL_MEASURED or self._chance.random() < _MEASURED_SHARE
+        return self._passes < _PASSES_MEASURED or self._chance.random() < _MEASURED_SHARE
 
     def _bytes_of(self, call: _Call) -> tuple[int, int]:
         """Kept and not; of a call that was not measured, as of the last of its layer that was."""
@@ -110,7 +112,6 @@ class Listening:
         if self._is_left():
             return
         with self._lock:
-            self._calls += 1
             kept, saved = self._bytes_of(call)
             self.peak.window(self._unkept_bytes)
             self._live[id(call)] = (kept, saved)
@@ -124,6 +125,7 @@ class Listening:
         with self._lock:
             kept, saved = self._live.get(id(call), (0, 0))
             self._live[id(call)] = (kept, 0)  # a second time it is no news
+            self._in_pass = True
             self._unkept_bytes -= max(0, saved)
             self.peak.recomputed(self._unkept_bytes)
             self.peak_saved_bytes = max(self.peak_saved_bytes, self._unkept_bytes)
@@ -143,7 +145,14 @@ class Listening:
             self.peak.window(self._unkept_bytes)
             kept, saved = self._live.pop(id(call), (0, 0))
             self._unkept_bytes -= max(0, saved)
+            if self._in_pass and not self._live:
+                self._end_pass()
         self._tally.add(call.layer, CheckpointEventType.DEALLOCATE, 0, kept, -kept)
+
+    def _end_pass(self) -> None:
+        self._passes, self._in_pass = self._passes + 1, False
+        if self._passes >= _PASSES_MEASURED:
+            self.peak.stop()
 
     # ---- an observer of the manager and the engine ----
 

@@ -24,7 +24,7 @@ _EVENTS = (
     names.MEMORY_HELD,
     names.MEMORY_PEAK,
 )
-_MOST_WINDOWS = 4096  # then it has seen enough steps, and costs nothing any more
+_MOST_WINDOWS = 4096  # then it has seen enough, and costs nothing any more
 
 
 class Heap(Protocol):

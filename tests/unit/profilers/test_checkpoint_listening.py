@@ -92,20 +92,38 @@ def test_bytes_that_are_not_known_count_as_none_until_they_are(
     assert profiler.get_summary().total_memory_saved == 0
 
 
-def test_after_many_calls_the_bytes_of_some_are_measured_and_stand_for_the_others(
+def test_a_backward_pass_is_over_when_nothing_is_live(
+    profiler: CheckpointProfiler, door: Door
+) -> None:
+    (listener,) = door.listeners
+    for _ in range(7):
+        calls = [Call("a"), Call("b")]
+        for call in calls:
+            door.checkpointed(call)
+        for call in calls:
+            door.recomputed(call)
+            door.released(call)
+    forgotten = Call("never recomputed")
+    for _ in range(100):
+        door.checkpointed(forgotten)
+        door.released(forgotten)
+    assert all(listener.wants_bytes for _ in range(100)), "seven passes, all is measured"
+
+
+def test_after_some_passes_the_bytes_of_some_are_measured_and_stand_for_the_others(
     profiler: CheckpointProfiler, door: Door
 ) -> None:
     (listener,) = door.listeners
     wanted = 0
-    for number in range(10_000):
+    for _ in range(10_000):
         is_wanted = listener.wants_bytes
         wanted += is_wanted
-        size = -1 if number >= 2048 and not is_wanted else 100
+        size = 100 if is_wanted else -1
         call = Call("block", kept_bytes=size, saved_bytes=size)
         door.checkpointed(call)
         door.recomputed(call)
         door.released(call)
-    assert 2048 + 750 < wanted < 2048 + 1250, "an eighth of the 7,952 others"
+    assert 1000 < wanted < 1500, "the first eight, and an eighth of the others"
     found = profiler.get_layer_profile("block")
     assert found is not None
     assert found.total_memory_saved == 1_000_000
