@@ -80,10 +80,12 @@ def _is_plain_sequential(profiled: Profiled, module: int, below: list[Call]) -> 
     import torch
 
     one = profiled.modules[module]
-    if not isinstance(one, torch.nn.Sequential) or type(one).forward is not torch.nn.Sequential.forward:
+    if (
+        not isinstance(one, torch.nn.Sequential)
+        or type(one).forward is not torch.nn.Sequential.forward
+    ):
         return False
     return [profiled.modules[call.module] for call in below] == list(one)
-
 
 
 def _ranges(count: int) -> Iterator[tuple[int, int]]:

@@ -19,7 +19,7 @@ from stepscope.checkpointing.policies import contexts, is_kept
 from stepscope.checkpointing.present import PresentCheckpoints
 from stepscope.checkpointing.profile import Profile
 from stepscope.checkpointing.solve import Choice, Problem
-from stepscope.checkpointing.trial import Trial
+from stepscope.checkpointing.trial import ROUNDS, Trial
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_plan import (
     CHEAP,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["BudgetTooSmallError", "Planner"]
 
 WARM_UP: Final = 3  # steps: the first ones make the optimizer's state and choose kernels
-ATTEMPTS: Final = 3  # plans to try where one turns out not to fit
+ATTEMPTS: Final = 3
 VARIED: Final = 1.02  # peaks of the profiled steps that differ by more are worth a word
 _BASELINE, _PLAN, _PRESENT = "nothing recomputed", "the plan", "the program's own checkpoints"
 
@@ -45,13 +45,12 @@ class BudgetTooSmallError(UsageError):
 
     def __init__(self, budget_bytes: int, smallest: Choice, peak_bytes: int) -> None:
         self.smallest_bytes = smallest.peak_bytes
-        mib = 1 << 20
         super().__init__(
-            f"No plan fits {budget_bytes / mib:,.1f} MiB: the smallest peak that recomputing can"
-            f" reach is {smallest.peak_bytes / mib:,.1f} MiB (now {peak_bytes / mib:,.1f} MiB), at"
+            f"No plan fits {_mb(budget_bytes)}: the smallest peak that recomputing can reach is"
+            f" {_mb(smallest.peak_bytes)} (now {_mb(peak_bytes)}), at"
             f" {smallest.recompute_ms:,.1f} ms more a step. What is left are parameters, gradients,"
             " the optimizer's state and the largest block: make the batch smaller, or give"
-            f" {smallest.peak_bytes / mib:,.1f} MiB and more."
+            f" {_mb(smallest.peak_bytes)} and more."
         )
 
 
@@ -64,13 +63,16 @@ class Planner:
         budget: Budget,
         manager: CheckpointManager,
         meter: Meter | None = None,
-        rounds: int | None = None,
+        rounds: int = ROUNDS,
+        attempts: int = ATTEMPTS,
     ) -> None:
-        """rounds: of the trial; 0: the plan is not measured."""
+        """rounds: of the trial; 0: the plan is not measured. attempts: plans to try where one turns
+        out not to fit."""
         self.report: PlanReport | None = None
+        self.progress = "warming up"  # what the next step is for, in words
         self._model, self._budget, self._manager = bare(model), budget, manager
         self._meter = meter or meter_for(model)
-        self._rounds = rounds
+        self._rounds, self._attempts = rounds, attempts
         self._present = PresentCheckpoints()
         self._course = self._run()
         self._is_done = False
@@ -109,7 +111,9 @@ class Planner:
             yield
         self._present.shut()
         yield  # what the last one left behind
+        self._meter.settle()
         profile = Profile(self._model, self._meter, is_kept)
+        self.progress = "profiling memory and time by module"
         yield from profile.run()
         profiled = profile.profiled
         assert profiled is not None
@@ -128,25 +132,24 @@ class Planner:
         )
         yield from self._plan(problem, found, profile.peaks)
 
-    def _plan(
-        self, problem: Problem, found: list[Candidate], peaks: list[int]
-    ) -> Iterator[None]:
+    def _plan(self, problem: Problem, found: list[Candidate], peaks: list[int]) -> Iterator[None]:
         baseline = problem.evaluate(())
         asked_bytes = budget_bytes = self._budget.of(baseline.peak_bytes)
         smallest = problem.least_peak()
         notes = _notes(peaks)
-        for attempt in range(ATTEMPTS):
+        for attempt in range(self._attempts):
             choice = problem.least_time(budget_bytes)
             if choice is None:
                 raise BudgetTooSmallError(asked_bytes, smallest, baseline.peak_bytes)
             plan = CheckpointPlan(tuple(found[at].segment for at in choice.chosen), asked_bytes)
             trial = self._trial(plan)
+            self.progress = f"measuring a plan of {len(plan.segments)} segments"
             yield from trial.run()
-            over = trial.outcome(_PLAN).peak_bytes - asked_bytes if self._rounds != 0 else 0
-            if over <= 0 or attempt == ATTEMPTS - 1:
+            over = trial.outcome(_PLAN).peak_bytes - asked_bytes if self._rounds else 0
+            if over <= 0 or attempt == self._attempts - 1:
                 break
             notes.append(
-                f"A plan that was predicted to fit took {over / (1 << 20):,.2f} MiB more than"
+                f"A plan that was predicted to fit took {_mb(over)} more than"
                 " asked for when it was measured, and was made anew."
             )
             budget_bytes -= over
@@ -171,9 +174,7 @@ class Planner:
         arms = {_BASELINE: without, _PLAN: with_plan}
         if self._present.layers:
             arms[_PRESENT] = as_it_stands
-        return Trial(self._meter, arms) if self._rounds is None else Trial(
-            self._meter, arms, self._rounds
-        )
+        return Trial(self._meter, arms, self._rounds)
 
     def _tell(
         self,
@@ -187,7 +188,7 @@ class Planner:
     ) -> None:
         self._manager.switch(True)
         self._present.shut()
-        is_measured = self._rounds != 0
+        is_measured = self._rounds > 0
         predicted_peak = problem.evaluate(()).peak_bytes
         baseline = trial.outcome(_BASELINE) if is_measured else Outcome(predicted_peak, 0.0)
         present = trial.outcome(_PRESENT) if is_measured and self._present.layers else None
@@ -223,9 +224,12 @@ class Planner:
 def _notes(peaks: list[int]) -> list[str]:
     if max(peaks) <= VARIED * min(peaks):
         return []
-    mib = 1 << 20
     return [
-        f"The peaks of the steps that were profiled lie between {min(peaks) / mib:,.1f} and"
-        f" {max(peaks) / mib:,.1f} MiB: batches differ. The plan is for the largest of them; leave"
-        " room for larger ones."
+        f"The peaks of the steps that were profiled lie between {_mb(min(peaks))} and"
+        f" {_mb(max(peaks))}: batches differ. The plan is for the largest of them; leave room for"
+        " larger ones."
     ]
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"

@@ -9,7 +9,16 @@ from typing import Any, Final
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_plan import ALL, CHEAP, RECOMPUTED
 
-__all__ = ["CUSTOM", "DEAR_OPERATORS", "Policy", "Recompute", "contexts", "dear_operators", "named"]
+__all__ = [
+    "CUSTOM",
+    "DEAR_OPERATORS",
+    "Policy",
+    "Recompute",
+    "contexts",
+    "dear_operators",
+    "is_kept",
+    "named",
+]
 
 # (ctx, op, *args, **kwargs) → torch.utils.checkpoint.CheckpointPolicy
 Policy = Callable[..., Any]
@@ -86,9 +95,14 @@ def keep_dear(_context: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
     """
     from torch.utils.checkpoint import CheckpointPolicy
 
-    if op in dear_operators() and not _draws(op, args, kwargs):
+    if is_kept(op, args, kwargs):
         return CheckpointPolicy.MUST_SAVE
     return CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def is_kept(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether `recompute="cheap"` keeps the result of this call of an operator."""
+    return op in dear_operators() and not _draws(op, args, kwargs)
 
 
 def contexts(recompute: Recompute) -> Callable[[], Any] | None:

@@ -17,6 +17,7 @@ from stepscope.session.hostside import HostSide
 from stepscope.session.live import live_text
 from stepscope.session.losses import Lost, count_lost
 from stepscope.session.meta import about_run, describe_end, describe_start
+from stepscope.session.plan_show import plan_progress
 from stepscope.session.troubles import Troubles
 from stepscope.store.details import write_details
 from stepscope.store.index import add_run
@@ -75,7 +76,8 @@ class Watch:
     def status(self) -> str:
         """The text of the live status line."""
         with self._troubles.guard("the status line"):
-            return live_text(self._fold.loops, read_status_pages(self._status_folder))
+            planning = plan_progress(self._status_folder)
+            return planning + live_text(self._fold.loops, read_status_pages(self._status_folder))
         return ""
 
     def finish(
