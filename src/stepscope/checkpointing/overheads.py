@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from stepscope.checkpointing.candidates import Overheads
 from stepscope.checkpointing.meter import Meter
+from stepscope.checkpointing.policies import contexts
+from stepscope.model.checkpoint_plan import CHEAP
 
 __all__ = ["measure_overheads"]
 
@@ -15,8 +17,7 @@ _ROUNDS: Final = 25
 _OPERATORS: Final = 20
 
 
-def measure_overheads(meter: Meter, device: Any, keep_dear: Callable[[], Any]) -> Overheads:
-    """keep_dear: the `context_fn` of segments that keep the results of dear operators."""
+def measure_overheads(meter: Meter, device: Any) -> Overheads:
     import torch
     from torch.utils.checkpoint import checkpoint
 
@@ -34,7 +35,7 @@ def measure_overheads(meter: Meter, device: Any, keep_dear: Callable[[], Any]) -
         return checkpoint(few, x, use_reentrant=False)
 
     def cheap() -> Any:
-        return checkpoint(few, x, use_reentrant=False, context_fn=keep_dear)
+        return checkpoint(few, x, use_reentrant=False, context_fn=contexts(CHEAP))
 
     # Interleaved: whatever slows this machine now slows all three.
     times: dict[Callable[[], Any], list[float]] = {plain: [], whole: [], cheap: []}

@@ -79,11 +79,8 @@ def _is_plain_sequential(profiled: Profiled, module: int, below: list[Call]) -> 
     """Its forward is torch's own, and called each child once, in order."""
     import torch
 
-    one = profiled.modules[module]
-    if (
-        not isinstance(one, torch.nn.Sequential)
-        or type(one).forward is not torch.nn.Sequential.forward
-    ):
+    one, plain = profiled.modules[module], torch.nn.Sequential
+    if not isinstance(one, plain) or type(one).forward is not plain.forward:
         return False
     return [profiled.modules[call.module] for call in below] == list(one)
 

@@ -6,7 +6,7 @@ Checkpointing does not change what is computed, so the training may go on as it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.checkpointing.budget import Budget
@@ -15,14 +15,13 @@ from stepscope.checkpointing.choosing import bare
 from stepscope.checkpointing.curve import trade_off
 from stepscope.checkpointing.meter import Meter, meter_for
 from stepscope.checkpointing.overheads import measure_overheads
-from stepscope.checkpointing.policies import contexts, is_kept
+from stepscope.checkpointing.policies import is_kept
 from stepscope.checkpointing.present import PresentCheckpoints
 from stepscope.checkpointing.profile import Profile
 from stepscope.checkpointing.solve import Choice, Problem
 from stepscope.checkpointing.trial import ROUNDS, Trial
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_plan import (
-    CHEAP,
     BlockCost,
     CheckpointPlan,
     Outcome,
@@ -106,7 +105,7 @@ class Planner:
 
     # ---- the course: each yield is a step of the training ----
 
-    def _run(self) -> Iterator[None]:
+    def _run(self) -> Generator[None]:
         for _ in range(WARM_UP):
             yield
         self._present.shut()
@@ -124,7 +123,7 @@ class Planner:
                 " itself: torch._functorch.config.activation_memory_budget."
             )
         device = next(self._model.parameters()).device
-        overheads = measure_overheads(self._meter, device, contexts(CHEAP))
+        overheads = measure_overheads(self._meter, device)
         found = candidates_of(profiled, overheads)
         marks = profiled.windows.marks
         problem = Problem(
@@ -132,32 +131,33 @@ class Planner:
         )
         yield from self._plan(problem, found, profile.peaks)
 
-    def _plan(self, problem: Problem, found: list[Candidate], peaks: list[int]) -> Iterator[None]:
+    def _plan(self, problem: Problem, found: list[Candidate], peaks: list[int]) -> Generator[None]:
         baseline = problem.evaluate(())
-        asked_bytes = budget_bytes = self._budget.of(baseline.peak_bytes)
+        asked_bytes = self._budget.of(baseline.peak_bytes)
         smallest = problem.least_peak()
         notes = _notes(peaks)
-        for attempt in range(self._attempts):
-            choice = problem.least_time(budget_bytes)
+        over_bytes = 0
+        for attempts_left in reversed(range(self._attempts)):
+            choice = problem.least_time(asked_bytes - over_bytes)
             if choice is None:
                 raise BudgetTooSmallError(asked_bytes, smallest, baseline.peak_bytes)
             plan = CheckpointPlan(tuple(found[at].segment for at in choice.chosen), asked_bytes)
             trial = self._trial(plan)
-            self.progress = f"measuring a plan of {len(plan.segments)} segments"
             yield from trial.run()
-            over = trial.outcome(_PLAN).peak_bytes - asked_bytes if self._rounds else 0
-            if over <= 0 or attempt == self._attempts - 1:
-                break
+            more_bytes = trial.outcome(_PLAN).peak_bytes - asked_bytes if self._rounds else 0
+            if more_bytes <= 0 or not attempts_left:
+                self._tell(problem, found, choice, trial, smallest, notes)
+                return
+            over_bytes += more_bytes
             notes.append(
-                f"A plan that was predicted to fit took {_mb(over)} more than"
-                " asked for when it was measured, and was made anew."
+                f"A plan that was predicted to fit took {_mb(more_bytes)} more than asked for when"
+                " it was measured, and was made anew."
             )
-            budget_bytes -= over
-        self._tell(problem, found, choice, plan, trial, smallest, notes)
 
     def _trial(self, plan: CheckpointPlan) -> Trial:
         self._manager.remove()
         self._manager.apply(plan)
+        self.progress = f"measuring a plan of {len(plan.segments)} segments"
 
         def without() -> None:
             self._manager.switch(False)
@@ -181,7 +181,6 @@ class Planner:
         problem: Problem,
         found: list[Candidate],
         choice: Choice,
-        plan: CheckpointPlan,
         trial: Trial,
         smallest: Choice,
         notes: list[str],
@@ -199,7 +198,7 @@ class Planner:
             )
         chosen = {found[at].segment for at in choice.chosen}
         self.report = PlanReport(
-            plan,
+            self._manager.plan,
             baseline,
             present,
             Outcome(choice.peak_bytes, baseline.step_ms + choice.recompute_ms),
@@ -224,11 +223,12 @@ class Planner:
 def _notes(peaks: list[int]) -> list[str]:
     if max(peaks) <= VARIED * min(peaks):
         return []
-    return [
+    varied = (
         f"The peaks of the steps that were profiled lie between {_mb(min(peaks))} and"
         f" {_mb(max(peaks))}: batches differ. The plan is for the largest of them; leave room for"
         " larger ones."
-    ]
+    )
+    return [varied]
 
 
 def _mb(size: int) -> str:

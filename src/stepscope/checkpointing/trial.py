@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from statistics import median
 from typing import Final
 
@@ -31,7 +31,7 @@ class Trial:
         self._ms: dict[Arm, list[float]] = {arm: [] for arm in arms}  # medians, one a round
         self._peaks: dict[Arm, int] = dict.fromkeys(arms, 0)
 
-    def run(self) -> Iterator[None]:
+    def run(self) -> Generator[None]:
         names = list(self._arms)
         for number in range(self._rounds):
             # There and back: what drifts with time meets each arm as early as late.
@@ -39,7 +39,7 @@ class Trial:
                 self._arms[arm]()
                 yield from self._steps(arm)
 
-    def _steps(self, arm: Arm) -> Iterator[None]:
+    def _steps(self, arm: Arm) -> Generator[None]:
         for _ in range(SETTLE):
             yield
         taken = []

@@ -61,11 +61,9 @@ def show_plan(run: Path, name: str, words: Sequence[str], file: TextIO) -> None:
     from stepscope.report.plan import render_plan
 
     render_plan(report, name, Console(file=file))
-    plan = shlex.quote(str(run / PLAN_FILE))
-    say(f"use it unchanged:  stepscope run --plan {plan} {shlex.join(words)}")
-    say(
-        f"or in your code:   stepscope.CheckpointManager(model).apply_file({str(run / PLAN_FILE)!r})"
-    )
+    plan = str(run / PLAN_FILE)
+    say(f"use it unchanged:  stepscope run --plan {shlex.quote(plan)} {shlex.join(words)}")
+    say(f"or in your code:   stepscope.CheckpointManager(model).apply_file({plan!r})")
     say(f"curve and layers:  stepscope report --html {name}")
 
 
