@@ -10,15 +10,11 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.checkpointing.budget import Budget
-from stepscope.checkpointing.candidates import Candidate, candidates_of
-from stepscope.checkpointing.choosing import bare
 from stepscope.checkpointing.curve import trade_off
 from stepscope.checkpointing.meter import Meter, meter_for
-from stepscope.checkpointing.overheads import measure_overheads
-from stepscope.checkpointing.policies import is_kept
+from stepscope.checkpointing.posed import Posed, pose
 from stepscope.checkpointing.present import PresentCheckpoints
-from stepscope.checkpointing.profile import Profile
-from stepscope.checkpointing.solve import Choice, Problem
+from stepscope.checkpointing.solve import Choice
 from stepscope.checkpointing.trial import ROUNDS, Trial
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_plan import (
@@ -69,7 +65,7 @@ class Planner:
         out not to fit."""
         self.report: PlanReport | None = None
         self.progress = "warming up"  # what the next step is for, in words
-        self._model, self._budget, self._manager = bare(model), budget, manager
+        self._model, self._budget, self._manager = model, budget, manager
         self._meter = meter or meter_for(model)
         self._rounds, self._attempts = rounds, attempts
         self._present = PresentCheckpoints()
@@ -110,43 +106,26 @@ class Planner:
             yield
         self._present.shut()
         yield  # what the last one left behind
-        self._meter.settle()
-        profile = Profile(self._model, self._meter, is_kept)
         self.progress = "profiling memory and time by module"
-        yield from profile.run()
-        profiled = profile.profiled
-        assert profiled is not None
-        if not profiled.windows.calls:
-            raise UsageError(
-                "The model was not called with gradients in the steps that were looked at: it is"
-                " compiled, or it is not what is trained. Compiled models are planned by torch"
-                " itself: torch._functorch.config.activation_memory_budget."
-            )
-        device = next(self._model.parameters()).device
-        overheads = measure_overheads(self._meter, device)
-        found = candidates_of(profiled, overheads)
-        marks = profiled.windows.marks
-        problem = Problem(
-            [one.peak_bytes for one in marks], [one.live_bytes for one in marks], found
-        )
-        yield from self._plan(problem, found, profile.peaks)
+        posed = yield from pose(self._model, self._meter)
+        yield from self._plan(posed)
 
-    def _plan(self, problem: Problem, found: list[Candidate], peaks: list[int]) -> Generator[None]:
+    def _plan(self, posed: Posed) -> Generator[None]:
+        problem = posed.problem
         baseline = problem.evaluate(())
         asked_bytes = self._budget.of(baseline.peak_bytes)
         smallest = problem.least_peak()
-        notes = _notes(peaks)
+        notes = _notes(posed.peaks)
         over_bytes = 0
         for attempts_left in reversed(range(self._attempts)):
             choice = problem.least_time(asked_bytes - over_bytes)
             if choice is None:
                 raise BudgetTooSmallError(asked_bytes, smallest, baseline.peak_bytes)
-            plan = CheckpointPlan(tuple(found[at].segment for at in choice.chosen), asked_bytes)
-            trial = self._trial(plan)
+            trial = self._trial(posed.plan(choice, asked_bytes))
             yield from trial.run()
             more_bytes = trial.outcome(_PLAN).peak_bytes - asked_bytes if self._rounds else 0
             if more_bytes <= 0 or not attempts_left:
-                self._tell(problem, found, choice, trial, smallest, notes)
+                self._tell(posed, choice, trial, smallest, notes)
                 return
             over_bytes += more_bytes
             notes.append(
@@ -178,13 +157,13 @@ class Planner:
 
     def _tell(
         self,
-        problem: Problem,
-        found: list[Candidate],
+        posed: Posed,
         choice: Choice,
         trial: Trial,
         smallest: Choice,
         notes: list[str],
     ) -> None:
+        problem, found = posed.problem, posed.found
         self._manager.switch(True)
         self._present.shut()
         is_measured = self._rounds > 0
