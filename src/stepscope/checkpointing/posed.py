@@ -16,7 +16,7 @@ from stepscope.checkpointing.solve import Choice, Problem
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_plan import CheckpointPlan
 
-__all__ = ["Posed", "pose", "pose_profiled"]
+__all__ = ["Posed", "Seen", "look", "pose", "pose_seen"]
 
 
 class Posed(NamedTuple):
@@ -28,8 +28,21 @@ class Posed(NamedTuple):
         return CheckpointPlan(tuple(self.found[at].segment for at in choice.chosen), budget_bytes)
 
 
+class Seen(NamedTuple):
+    """What has to be known of a model's steps."""
+
+    profiled: Profiled
+    overheads: Overheads
+    peaks: list[int]
+
+
 def pose(model: Any, meter: Meter) -> Generator[None, None, Posed]:
     """Each yield is a step of the training, which has warmed up."""
+    seen = yield from look(model, meter)
+    return pose_seen(seen)
+
+
+def look(model: Any, meter: Meter) -> Generator[None, None, Seen]:
     inside = bare(model)
     meter.settle()
     profile = Profile(inside, meter, is_kept)
@@ -42,11 +55,11 @@ def pose(model: Any, meter: Meter) -> Generator[None, None, Posed]:
             " itself: torch._functorch.config.activation_memory_budget."
         )
     overheads = measure_overheads(meter, next(inside.parameters()).device)
-    return pose_profiled(profile.profiled, overheads, profile.peaks)
+    return Seen(profile.profiled, overheads, profile.peaks)
 
 
-def pose_profiled(profiled: Profiled, overheads: Overheads, peaks: list[int]) -> Posed:
-    found = candidates_of(profiled, overheads)
-    marks = profiled.windows.marks
+def pose_seen(seen: Seen) -> Posed:
+    found = candidates_of(seen.profiled, seen.overheads)
+    marks = seen.profiled.windows.marks
     lives = [one.live_bytes for one in marks]
-    return Posed(Problem([one.peak_bytes for one in marks], lives, found), found, peaks)
+    return Posed(Problem([one.peak_bytes for one in marks], lives, found), found, seen.peaks)

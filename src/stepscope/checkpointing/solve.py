@@ -14,7 +14,7 @@ __all__ = ["Choice", "Problem"]
 
 _MIB: Final = float(1 << 20)  # bytes and ms side by side: numbers of like size for the solver
 _GAP: Final = 0.002  # how far from the best a choice may be, as a share of its recompute time
-_SECONDS: Final = 0.8  # for one choice; what was found by then counts
+_SECONDS: Final = 0.5  # for one choice; what was found by then counts
 
 
 class Choice(NamedTuple):
