@@ -84,13 +84,15 @@ def _measure_chain(meter: Any, trained: Any) -> dict[str, Any]:
 
     seen = _drive(look(trained.model, meter), lambda: trained.step(trained.model))
     plan_s = []
+    candidates = 0
     for budget in BUDGETS:
         began = time.perf_counter()
         posed = pose_seen(seen)
+        candidates = len(posed.found)
         budget_bytes = int(budget * posed.problem.evaluate(()).peak_bytes)
         assert posed.problem.least_time(budget_bytes) is not None
         plan_s.append(time.perf_counter() - began)
-    return {"plan_s": plan_s, "candidates": len(posed.found)}
+    return {"plan_s": plan_s, "candidates": candidates}
 
 
 def _drive(course: Generator[None, None, Any], step: Callable[[], None]) -> Any:
