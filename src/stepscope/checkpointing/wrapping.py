@@ -121,13 +121,14 @@ def _checkpointing(part: Part) -> Callable[..., Any]:
         if part.is_removed or not part.switch.on or not torch.is_grad_enabled():
             return body(module, *args, **kwargs)
         bound = {name: kwargs.pop(name) for name in tuple(kwargs) if name in TORCHS_OWN}
+        # The compiler turns the call below into an operator of its own, and decides by itself what
+        # to compute again; it changes buffers once.
+        compiling = torch.compiler.is_compiling()
         if part.contexts is not None:
-            kwargs["context_fn"] = part.contexts
-        # The compiler turns this call into an operator of its own, and decides by itself what to
-        # compute again; it changes buffers once.
+            kwargs["context_fn"] = part.contexts.compiled if compiling else part.contexts.eager
         function = (
             functools.partial(body, module, **bound)
-            if torch.compiler.is_compiling()
+            if compiling
             else SegmentCall(part, module, bound)
         )
         return checkpoint(function, *args, use_reentrant=False, **kwargs)
