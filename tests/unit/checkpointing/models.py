@@ -194,6 +194,23 @@ class SaverModel(nn.Module):
         return torch.gather(best, 1, where[: len(best)])
 
 
+class InPlace(nn.Module):
+    """Results of dear operators are changed in place, inside a segment and after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(inplace=True), nn.Linear(WIDTH, WIDTH))
+            for _ in range(2)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+            x += 1
+        return x
+
+
 class Case(NamedTuple):
     make: Callable[[], nn.Module]
     given: Callable[[], torch.Tensor]
@@ -218,6 +235,7 @@ CASES = {
     "nested blocks": Case(Nested, rows, ("groups.*", "groups.*.*")),
     "a shared module": Case(SharedBlock, rows, ("one", "two", "other")),
     "a spectral norm": Case(Spectral, rows, ("blocks.*",)),
+    "changes in place": Case(InPlace, rows, ("blocks.*",)),
     "all that can be saved": Case(SaverModel, rows, ("saver",)),
 }
 

@@ -58,13 +58,14 @@ def test_a_step_is_the_same_to_the_bit(name: str, cache_bytes: int, recompute: s
         assert_same(one, other)
 
 
+@pytest.mark.parametrize("recompute", [ALL, CHEAP])
 @pytest.mark.parametrize("name", CASES)
-def test_a_second_backward_is_the_same_to_the_bit(name: str) -> None:
+def test_a_second_backward_is_the_same_to_the_bit(name: str, recompute: str) -> None:
     expected = plain_steps(name, backwards=2)
     for cache_bytes in (0, CACHED):
         model, given = fresh(name)
         engine = RecomputationEngine(cache_bytes)
-        with CheckpointManager(model, engine).checkpoint(*CASES[name].names):
+        with CheckpointManager(model, engine).checkpoint(*CASES[name].names, recompute=recompute):
             steps = [step(model, given, backwards=2, seed=seed) for seed in (3, 4)]
         for one, other in zip(steps, expected, strict=True):
             assert_same(one, other)
