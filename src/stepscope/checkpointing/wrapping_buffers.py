@@ -46,8 +46,7 @@ class BuffersBefore:
         self._stores = stores
         self._is_first = changing is None
         self._seen = [
-            {name: (buffer, _version(buffer)) for name, buffer in _there(store)}
-            for store in stores
+            {name: (buffer, _version(buffer)) for name, buffer in _there(store)} for store in stores
         ]
         self._aside = {
             at: {name: buffer.detach().clone() for name, buffer in _there(store)}

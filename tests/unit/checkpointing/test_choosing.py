@@ -66,7 +66,7 @@ def test_without_a_name_there_is_nothing_to_do() -> None:
 
 
 def test_a_list_of_modules_is_never_called_itself() -> None:
-    with pytest.raises(UsageError, match=r"ModuleList, which is never called.*blocks\.0, blocks\.1"):
+    with pytest.raises(UsageError, match=r"never called.*Inside it: blocks\.0, "):
         names(Transformer(), "blocks")
 
 
@@ -111,5 +111,5 @@ def test_a_sequential_with_a_forward_of_its_own_has_no_runs() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x + super().forward(x)
 
-    with pytest.raises(UsageError, match="plain nn.Sequential"):
+    with pytest.raises(UsageError, match=r"plain nn\.Sequential"):
         find(Residual(nn.Linear(2, 2)), CheckpointPlan((Segment("", "all", 0, 0),)))

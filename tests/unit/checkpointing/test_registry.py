@@ -41,7 +41,11 @@ def test_what_is_registered_comes_back_as_it_is() -> None:
     assert manager.retrieve_checkpoint("lstm") is value
     assert manager.deallocate_checkpoint("lstm")
     assert not manager.has_checkpoint("lstm")
-    assert told.events == [("lstm", CHECKPOINT, 60), ("lstm", RETRIEVE, 60), ("lstm", DEALLOCATE, 60)]
+    assert told.events == [
+        ("lstm", CHECKPOINT, 60),
+        ("lstm", RETRIEVE, 60),
+        ("lstm", DEALLOCATE, 60),
+    ]
 
 
 def test_bytes_are_counted_by_storage_and_the_peak_stays() -> None:
@@ -85,9 +89,7 @@ def test_what_is_not_there_is_recomputed_by_the_engine_and_not_registered() -> N
     manager = CheckpointManager(engine=engine)
     told = Told(manager, engine)
     for _ in range(2):
-        assert torch.equal(
-            manager.retrieve_or_recompute("a", lambda: torch.ones(3)), torch.ones(3)
-        )
+        assert torch.equal(manager.retrieve_or_recompute("a", lambda: torch.ones(3)), torch.ones(3))
     manager.register_checkpoint("a", torch.zeros(3))
     assert torch.equal(manager.retrieve_or_recompute("a", lambda: torch.ones(3)), torch.zeros(3))
     happened = [event[1] for event in told.events]

@@ -183,9 +183,7 @@ def test_runs_of_a_sequentials_children_are_segments(recompute: str) -> None:
     expected = plain_steps(name)
     model, given = fresh(name)
     assert isinstance(model, Conv)
-    plan = CheckpointPlan(
-        (Segment("blocks", recompute, 0, 1), Segment("blocks", recompute, 3, 3))
-    )
+    plan = CheckpointPlan((Segment("blocks", recompute, 0, 1), Segment("blocks", recompute, 3, 3)))
     seen = [calls_of(block) for block in model.blocks]
     with CheckpointManager(model).apply(plan):
         steps = [step(model, given, seed=seed) for seed in (3, 4)]
