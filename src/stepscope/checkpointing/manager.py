@@ -93,7 +93,9 @@ class CheckpointManager:
     @property
     def plan(self) -> CheckpointPlan:
         """What is applied now, in the model's order; also while it is switched off."""
-        order = {name: at for at, name in enumerate(modules_by_name(self._required()))}
+        if self._model is None:
+            return CheckpointPlan(())
+        order = {name: at for at, name in enumerate(modules_by_name(self._model))}
         segments = [part.segment for one in self._wrappings for part in one.parts]
         segments.sort(key=lambda one: (order.get(one.module, len(order)), one.first or 0))
         return CheckpointPlan(tuple(segments), self._budget_bytes)

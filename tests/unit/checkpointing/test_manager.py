@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -161,7 +162,8 @@ def test_a_model_is_a_module() -> None:
 
 
 # With its debugging backend torch itself refuses a checkpoint that changes buffers.
-COMPILED = {"eager": (Deep, rows), "aot_eager": (Conv, images)}
+Made = tuple[Callable[[], nn.Module], Callable[[], torch.Tensor]]
+COMPILED: dict[str, Made] = {"eager": (Deep, rows), "aot_eager": (Conv, images)}
 
 
 @pytest.mark.filterwarnings("ignore")  # torch.compile warns of itself

@@ -47,7 +47,8 @@ def in_backward(recompute: Recompute | None) -> Counter[Any]:
     if recompute is not None:
         manager.checkpoint("", recompute=recompute)
     loss = block(rows()).sum()
-    with Counted() as counted:
+    counted = Counted()
+    with counted:
         loss.backward()
     return counted.ran
 

@@ -85,6 +85,16 @@ def test_what_was_computed_ahead_is_the_same_to_the_bit() -> None:
         assert engine.cache_info().hits > 0, name
 
 
+def test_what_the_cache_has_is_not_started_again() -> None:
+    streams = AtOnce()
+    model, given = made(CASES["a transformer with dropout"])
+    engine = RecomputationEngine(1 << 30, prefetch=True, streams=streams)
+    CheckpointManager(model, engine).checkpoint("blocks.*")
+    step(model, given, backwards=3)
+    assert streams.marks == 2
+    assert engine.cache_info()[:2] == (6, 1)
+
+
 def test_autocast_and_random_numbers_are_those_of_its_forward() -> None:
     found = []
     for prefetch in (False, True):
@@ -105,7 +115,7 @@ def test_segments_inside_others_are_not_run_ahead() -> None:
     model = Nested()
     CheckpointManager(model, engine).checkpoint("groups.*", "groups.*.*")
     step(model, rows())
-    assert "1 segments were recomputed ahead, 1 of them used" in engine.describe()
+    assert "1 segment was recomputed ahead, 1 of them used" in engine.describe()
 
 
 def test_a_graph_that_goes_before_its_backward_leaves_nothing_ahead() -> None:
