@@ -53,7 +53,6 @@ DEAR_OPERATORS: Final = frozenset(
         "aten._scaled_dot_product_efficient_attention",
         "aten._scaled_dot_product_cudnn_attention",
         "aten._scaled_dot_product_fused_attention_overrideable",
-        "aten.mkldnn_rnn_layer",
     }
 )
 DROPPING: Final = ("dropout_p", "dropout")

@@ -146,9 +146,15 @@ def _without_self(forward: Callable[..., Any]) -> Callable[..., Any]:
     return body
 
 
-def _modules_inside(module: Any) -> Iterable[Any]:
-    modules: Iterable[Any] = module.modules()
-    return modules
+def _modules_inside(*modules: Any) -> list[Any]:
+    """With those inside them. Every forward asks, and `Module.modules()` takes longer because it
+    makes names; shared ones may come twice here."""
+    found = list(modules)
+    for module in found:
+        children = module._modules
+        if children:
+            found += [child for child in children.values() if child is not None]
+    return found
 
 
 def _children_of_run(segment: Segment, sequential: Any) -> Iterator[Any]:
@@ -163,6 +169,5 @@ def _run_children(segment: Segment, sequential: Any, value: Any) -> Any:
     return value
 
 
-def _modules_of_run(segment: Segment, sequential: Any) -> Iterator[Any]:
-    for child in _children_of_run(segment, sequential):
-        yield from child.modules()
+def _modules_of_run(segment: Segment, sequential: Any) -> list[Any]:
+    return _modules_inside(*_children_of_run(segment, sequential))
