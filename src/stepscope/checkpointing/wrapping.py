@@ -126,12 +126,11 @@ def _checkpointing(part: Part) -> Callable[..., Any]:
         compiling = torch.compiler.is_compiling()
         if part.contexts is not None:
             kwargs["context_fn"] = part.contexts.compiled if compiling else part.contexts.eager
-        function = (
-            functools.partial(body, module, **bound)
-            if compiling
-            else SegmentCall(part, module, bound)
-        )
-        return checkpoint(function, *args, use_reentrant=False, **kwargs)
+        if compiling:
+            function = functools.partial(body, module, **bound)
+            return checkpoint(function, *args, use_reentrant=False, **kwargs)
+        call = SegmentCall(part, module, bound)
+        return checkpoint(call, *call.prepare(args), use_reentrant=False, **kwargs)
 
     return run
 

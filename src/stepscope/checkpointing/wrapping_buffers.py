@@ -8,10 +8,10 @@ it changes (power iteration of a spectral norm) computes the same again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-__all__ = ["BufferHabits", "BuffersBefore"]
+__all__ = ["BufferHabits", "BuffersBefore", "copied", "version_of"]
 
 Buffers = dict[str, Any]  # a module's `_buffers`
 
@@ -46,10 +46,11 @@ class BuffersBefore:
         self._stores = stores
         self._is_first = changing is None
         self._seen = [
-            {name: (buffer, _version(buffer)) for name, buffer in _there(store)} for store in stores
+            {name: (buffer, version_of(buffer)) for name, buffer in _there(store)}
+            for store in stores
         ]
         self._aside = {
-            at: {name: buffer.detach().clone() for name, buffer in _there(store)}
+            at: {name: copied(buffer.detach()) for name, buffer in _there(store)}
             for at, store in enumerate(stores)
             if changing is None or at in changing
         }
@@ -63,7 +64,7 @@ class BuffersBefore:
         # are.
         for at in changing - self._aside.keys():
             there = _there(self._stores[at])
-            self._aside[at] = {name: buffer.detach().clone() for name, buffer in there}
+            self._aside[at] = {name: copied(buffer.detach()) for name, buffer in there}
         self._seen = []
         return changing
 
@@ -72,9 +73,9 @@ class BuffersBefore:
         return store.keys() < seen.keys() or any(
             name not in seen
             or buffer is not seen[name][0]
-            or _version(buffer) != seen[name][1]
+            or version_of(buffer) != seen[name][1]
             # Looking at values makes a GPU wait, so only once.
-            or (self._is_first and not buffer.equal(self._aside[at][name]))
+            or (self._is_first and not _same(buffer, self._aside[at][name]))
             for name, buffer in _there(store)
         )
 
@@ -83,7 +84,7 @@ class BuffersBefore:
         """While recomputing, which may end with an exception of torch's that has to pass."""
         present = [dict(store) for store in self._stores]
         for at, values in self._aside.items():
-            self._stores[at].update((name, value.clone()) for name, value in values.items())
+            self._stores[at].update((name, copied(value)) for name, value in values.items())
         try:
             yield
         finally:
@@ -96,6 +97,26 @@ def _there(store: Buffers) -> list[tuple[str, Any]]:
     return [(name, buffer) for name, buffer in store.items() if buffer is not None]
 
 
-def _version(buffer: Any) -> int:
+def copied(tensor: Any) -> Any:
+    with _unseen(tensor):
+        return tensor.clone()
+
+
+def _same(one: Any, other: Any) -> bool:
+    with _unseen(one):
+        return bool(one.equal(other))
+
+
+def _unseen(tensor: Any) -> AbstractContextManager[Any]:
+    """By the modes of selective checkpoints, which count the operators of the program. Kinds of
+    tensors that are written in Python cannot do without dispatch."""
+    from torch import Tensor
+    from torch.nn import Parameter
+    from torch.utils._mode_utils import no_dispatch
+
+    return no_dispatch() if type(tensor) in (Tensor, Parameter) else nullcontext()
+
+
+def version_of(tensor: Any) -> int:
     """Grows with changes in place; tensors of inference mode have none and cannot change."""
-    return 0 if buffer.is_inference() else int(buffer._version)
+    return 0 if tensor.is_inference() else int(tensor._version)

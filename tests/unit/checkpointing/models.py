@@ -211,6 +211,23 @@ class InPlace(nn.Module):
         return x
 
 
+class InPlaceFirst(nn.Module):
+    """Segments that begin by changing what they were given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            *(
+                layer
+                for _ in range(3)
+                for layer in (nn.Linear(WIDTH, WIDTH), nn.ELU(inplace=True), nn.Dropout(0.2))
+            )
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
 class Case(NamedTuple):
     make: Callable[[], nn.Module]
     given: Callable[[], torch.Tensor]
@@ -236,6 +253,9 @@ CASES = {
     "a shared module": Case(SharedBlock, rows, ("one", "two", "other")),
     "a spectral norm": Case(Spectral, rows, ("blocks.*",)),
     "changes in place": Case(InPlace, rows, ("blocks.*",)),
+    "an argument changed in place": Case(
+        InPlaceFirst, rows, ("layers.1", "layers.3", "layers.4", "layers.7")
+    ),
     "all that can be saved": Case(SaverModel, rows, ("saver",)),
 }
 

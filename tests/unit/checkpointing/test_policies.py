@@ -20,7 +20,7 @@ from stepscope.checkpointing.policies import (
     is_dear,
 )
 from stepscope.errors import UsageError
-from tests.unit.checkpointing.models import WIDTH, Mlp, rows, step
+from tests.unit.checkpointing.models import CASES, WIDTH, Mlp, assert_same, made, rows, step
 
 ADDMM = torch.ops.aten.addmm.default
 GELU = torch.ops.aten.gelu.default
@@ -83,6 +83,19 @@ def test_a_policy_decides_call_by_call() -> None:
 
     ran = in_backward(second_product)
     assert (ran[ADDMM], ran[GELU]) == (1, 2)
+
+
+@pytest.mark.parametrize("name", ["a CNN with batch norm", "an argument changed in place"])
+def test_a_policy_sees_no_copies_of_ours(name: str) -> None:
+    steps = []
+    for is_checkpointed in (False, True):
+        model, given = made(CASES[name])
+        manager = CheckpointManager(model)
+        if is_checkpointed:
+            manager.checkpoint(*CASES[name].names, recompute=[torch.ops.aten.clone.default])
+        steps.append([step(model, given, seed=seed) for seed in (3, 4)])
+    for one, other in zip(*steps, strict=True):
+        assert_same(one, other)
 
 
 def test_the_dear_operators_are_there_in_this_torch() -> None:

@@ -242,6 +242,40 @@ def test_only_buffers_that_forward_changes_are_copied() -> None:
     assert [one is module.mask for one in module.met] == [True, True]
 
 
+def test_only_arguments_that_forward_changes_are_kept_as_copies() -> None:
+    class Changing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.met: list[tuple[int, int]] = []
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            self.met.append((x.data_ptr(), y.data_ptr()))
+            return x.exp_() * y.exp()
+
+    module = Changing()
+    with CheckpointManager(module).checkpoint(""):
+        for _ in range(2):
+            module.met.clear()
+            x, y = (rows().requires_grad_() for _ in range(2))
+            copy_of_x = x * 1
+            module(copy_of_x, y).sum().backward()
+            assert x.grad is not None
+            assert torch.equal(x.grad, x.exp() * y.exp())
+            (x_then, y_then), (x_again, y_again) = module.met
+            assert (x_then == x_again, y_then == y_again) == (False, True)
+
+
+def test_an_argument_that_is_changed_after_its_use_is_an_error_as_to_torch() -> None:
+    block = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh())
+    CheckpointManager(block).checkpoint("")
+    for said in ("was changed in place after the module", "modified by an inplace operation"):
+        given = rows().requires_grad_() * 1
+        loss = block(given).sum()
+        given.add_(1)
+        with pytest.raises(RuntimeError, match=said):
+            loss.backward()
+
+
 def test_a_copy_of_the_model_checkpoints_itself_until_it_is_removed() -> None:
     model, given = fresh("a transformer with dropout")
     expected = step(model, given)
