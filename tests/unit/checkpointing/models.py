@@ -96,6 +96,22 @@ class Conv(nn.Module):
         return self.blocks(x)
 
 
+class Statistics(nn.Module):
+    """Running statistics without a count of batches: torch does not tell that they change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+        self.mean: torch.Tensor
+        self.variance: torch.Tensor
+        self.register_buffer("mean", torch.zeros(WIDTH))
+        self.register_buffer("variance", torch.ones(WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        given = self.linear(x)
+        return nn.functional.batch_norm(given, self.mean, self.variance, training=True).tanh()
+
+
 class Recurrent(nn.Module):
     """LSTMs: tuples go in and come out, and packed sequences."""
 
@@ -243,6 +259,7 @@ CASES = {
         Transformer, lambda: torch.randint(11, (2, 5)), ("blocks.*",)
     ),
     "a CNN with batch norm": Case(Conv, lambda: torch.randn(2, 3, 6, 6), ("blocks.*",)),
+    "running statistics without a count": Case(Statistics, rows, ("",)),
     "an LSTM": Case(
         lambda: Recurrent(packed=False), lambda: torch.randn(2, 5, 4), ("first", "second")
     ),

@@ -65,6 +65,25 @@ def test_a_hit_is_told_as_a_retrieval_and_nothing_runs() -> None:
     assert engine.cache_info()[:2] == (6, 3)
 
 
+def test_a_checkpoint_tells_whether_its_last_run_was_a_retrieval() -> None:
+    class Watched(RecomputationEngine):
+        """What the profiler sees after each run in a backward."""
+
+        def __init__(self) -> None:
+            super().__init__(ROOM)
+            self.seen: list[tuple[str, bool]] = []
+
+        def again(self, call: Any, args: Any, kwargs: Any) -> Any:
+            try:
+                return super().again(call, args, kwargs)
+            finally:
+                self.seen.append((call.layer_id, call.is_retrieval))
+
+    engine = Watched()
+    step(checkpointed(engine, depth=1), rows(), backwards=2)
+    assert engine.seen == [("0", False), ("0", True)]
+
+
 def test_entries_go_with_their_graph() -> None:
     engine = RecomputationEngine(ROOM)
     loss = checkpointed(engine)(rows()).sum()

@@ -68,6 +68,31 @@ def test_cheap_computes_no_product_again() -> None:
     assert (ran[ADDMM], ran[GELU]) == (0, 2)
 
 
+class Returning(nn.Module):
+    """Returns the result of a product, too, for others to change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        product = self.linear(x)
+        return product, product.relu().square()
+
+
+def test_a_kept_result_that_was_changed_after_the_segment_is_computed_again() -> None:
+    module, x = Returning(), rows()
+    found = []
+    for recompute in (None, "cheap"):
+        manager = CheckpointManager(module)
+        if recompute is not None:
+            manager.checkpoint("", recompute=recompute)
+        product, squares = module(x)
+        product += 1
+        found.append(torch.autograd.grad((product + squares).sum(), module.linear.weight)[0])
+    assert torch.equal(*found)
+
+
 def test_a_list_names_the_operators_to_keep() -> None:
     ran = in_backward([GELU])
     assert (ran[ADDMM], ran[GELU]) == (2, 0)
