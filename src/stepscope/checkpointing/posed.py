@@ -10,7 +10,7 @@ from stepscope.checkpointing.choosing import bare
 from stepscope.checkpointing.meter import Meter
 from stepscope.checkpointing.overheads import measure_overheads
 from stepscope.checkpointing.pieces import Profiled
-from stepscope.checkpointing.policies import is_kept
+from stepscope.checkpointing.policies import is_dear
 from stepscope.checkpointing.profile import Profile
 from stepscope.checkpointing.solve import Choice, Problem
 from stepscope.errors import UsageError
@@ -45,7 +45,7 @@ def pose(model: Any, meter: Meter) -> Generator[None, None, Posed]:
 def look(model: Any, meter: Meter) -> Generator[None, None, Seen]:
     inside = bare(model)
     meter.settle()
-    profile = Profile(inside, meter, is_kept)
+    profile = Profile(inside, meter, is_dear)
     yield from profile.run()
     assert profile.profiled is not None
     if not profile.profiled.windows.calls:

@@ -41,4 +41,4 @@ def test_all_or_nothing_cannot_be_saved(wrong: str) -> None:
 def test_one_of_both_has_to_be_said_and_not_both() -> None:
     for given in ({}, {"value": "1GiB", "save": "40%"}):
         with pytest.raises(UsageError, match="how much"):
-            budget_of(**given)  # type: ignore[arg-type]
+            budget_of(**given)

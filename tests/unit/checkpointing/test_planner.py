@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ from stepscope.errors import UsageError
 from stepscope.model.checkpoint_plan import ALL, CHEAP
 from stepscope.session.planning import plan_checkpoints
 
-ROWS, WIDTH = 4096, 64  # activations are nearly all of the memory
+ROWS, WIDTH = 1024, 64  # activations are nearly all of the memory
 ONE = ROWS * WIDTH * 4  # bytes of an activation
 FREE = Overheads(0.0, 0, 0.0)
 
@@ -64,7 +64,10 @@ def meter() -> Iterator[CpuMeter]:
 @pytest.fixture(autouse=True)
 def _door_as_it_was() -> Iterator[None]:
     gc.collect()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     yield
+    torch.set_num_threads(threads)
     assert not door().is_heard
     door().shut = False
 
@@ -86,15 +89,14 @@ def looked_at(model: nn.Module, meter: CpuMeter, overheads: Overheads = FREE) ->
     step = step_of(model)
     for _ in range(2):
         step()
-    course = look(model, meter)
-    try:
-        next(course)
-        while True:
-            step()
-            next(course)
-    except StopIteration as ended:
-        seen: Seen = ended.value
-    return pose_seen(seen._replace(overheads=overheads))
+    found: list[Seen] = []
+
+    def course() -> Generator[None]:
+        found.append((yield from look(model, meter)))
+
+    for _ in course():
+        step()
+    return pose_seen(found[0]._replace(overheads=overheads))
 
 
 def by_label(posed: Posed) -> dict[tuple[str, str], Candidate]:
@@ -128,7 +130,7 @@ def test_every_plan_has_the_peak_that_was_predicted(meter: CpuMeter) -> None:
     posed = looked_at(model, meter, Overheads(0.0, torch.get_rng_state().nbytes, 0.0))
     step = step_of(model)
     base = posed.problem.evaluate(()).peak_bytes
-    for share in (0.9, 0.7, 0.5):
+    for share in (0.9, 0.75, 0.6):
         choice = posed.problem.least_time(int(share * base))
         assert choice is not None
         with CheckpointManager(model) as manager:
