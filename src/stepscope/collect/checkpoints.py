@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from stepscope.collect.chain import Patches, keep_from_compiling, like, placed
-from stepscope.collect.checkpoint_contexts import Again, Forward, Running
+from stepscope.collect.checkpoint_contexts import Again, Forward, Running, now_ns
 from stepscope.collect.checkpoint_layers import LayerNames, Place, is_managers
 from stepscope.collect.checkpoint_reentrant import Reentrant
 from stepscope.collect.checkpoint_saved import Saved, storages_bytes
@@ -81,6 +81,7 @@ class CheckpointDoor:
         self._stands = False
         self._names: LayerNames | None = None
         self.running = Running()
+        self.counting_ns = 0  # that counting bytes took
         self.errors = 0  # of ours and of listeners, that were kept from the program
         self.failed: Callable[[str, BaseException], None] | None = None  # is told of these
 
@@ -193,10 +194,12 @@ class CheckpointDoor:
         def counting(tensor: Any) -> Any:
             saved = running.saved
             if saved is not None:
+                began_ns = now_ns()
                 try:
                     saved.add(tensor)
                 except Exception as error:  # noqa: BLE001 - a tensor without a storage
                     self.guard(error)
+                self.counting_ns += now_ns() - began_ns
             return check(tensor)
 
         return placed(counting)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from stepscope.collect.chain import placed
 from stepscope.collect.graph_nodes import can_mark, nodes_of
@@ -18,7 +18,7 @@ __all__ = ["Look", "SampledCalls"]
 
 MOST_CALLS = 2000  # of a step: with those of backward, half of what the recorder's ring can hold
 MARK_NS = 900  # what a hook on a node costs where torch calls it; the clock inside sees the rest
-_PASSED, _RECOMPUTED = -1, -2
+_PASSED = -1
 
 Table = Mapping[int, int]  # id of a module → number of the layer
 Look = Callable[[Any, tuple[Any, ...], Any], None]  # shown module, arguments and result
@@ -26,11 +26,6 @@ Look = Callable[[Any, tuple[Any, ...], Any], None]  # shown module, arguments an
 
 def _nobody(_: Any) -> None:
     """Nobody wants to know."""
-
-
-class Recomputed(NamedTuple):
-    calls: int
-    ns: int
 
 
 class SampledCalls:
@@ -58,7 +53,6 @@ class SampledCalls:
         self._with_gradients = torch.is_grad_enabled
         self._can_mark, self._tensor = can_mark(torch), torch.Tensor
         self._saved = SavedBytes(torch)
-        self._recomputed_calls = self._recomputed_ns = 0
         self.call = self._make_call()
 
     def close(self) -> None:
@@ -68,11 +62,6 @@ class SampledCalls:
         self.own_ns += len(self._marks) * MARK_NS
         set_backward_times(self._marks)
         self._marks.clear()
-
-    @property
-    def recomputed(self) -> Recomputed:
-        """Outermost calls within a backward: what torch.utils.checkpoint did not keep."""
-        return Recomputed(self._recomputed_calls, self._recomputed_ns)
 
     def backward_done(self) -> None:
         if not self._is_open(self._backward):  # else it was one inside another
@@ -132,9 +121,8 @@ class SampledCalls:
         return made
 
     def _number_outermost(self, module: Any) -> int:
-        if self._is_open(self._backward):
-            return _RECOMPUTED
-        if not self._with_gradients():  # evaluation
+        # Recomputed in a backward, or evaluation.
+        if self._is_open(self._backward) or not self._with_gradients():
             return _PASSED
         self._marking = self._can_mark()
         self._table = self._table_of(module)
@@ -158,9 +146,6 @@ class SampledCalls:
                 made.saved = -1 if saved is None else saved
             if self.look is not None:
                 self.look(module, args, result)
-        elif made.number == _RECOMPUTED:
-            self._recomputed_calls += 1
-            self._recomputed_ns += made.lasted
         own_ns = (made.start - began_ns) + (self._now() - ended_ns) + made.own
         if parent is not None:
             parent.own += own_ns
