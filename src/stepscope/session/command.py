@@ -97,7 +97,7 @@ def _tell(
     shown = summary is not None and not options.quiet and sys.stderr is not None
     if summary is not None and shown:
         with troubles.guard("showing the report"):
-            show_summary(summary, sys.stderr)
+            show_summary(summary, sys.stderr, run.path)
             # Making it now would cost more than the launcher may use.
             say(f"charts, source lines and more: stepscope report --html {_named(run.path)}")
             if options.settings.memory:
