@@ -201,7 +201,7 @@ def _scaled(top: float, unit: str) -> tuple[float, str]:
 def range_ticks(low: float, high: float, unit: str) -> list[Tick]:
     """A few round numbers between two, from the lower one on."""
     scale, name = _scaled(high, unit)
-    step = _round_step((high - low) / scale / 5)
+    step = _round_step((high - low) / scale / 7)
     places = max(0, -math.floor(math.log10(step)))
     numbers = range(math.ceil(low / scale / step), math.floor(high / scale / step) + 1)
     ticks = ((number * step, (number * step * scale - low) / (high - low)) for number in numbers)

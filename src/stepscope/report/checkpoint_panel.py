@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from stepscope.model.checkpoint_details import CheckpointedLayer, Checkpointing
-from stepscope.model.checkpoint_plan import BlockCost, Outcome, PlanReport
+from stepscope.model.checkpoint_plan import CHEAP, BlockCost, Outcome, PlanReport, Segment
 from stepscope.report.plan_chart import PlanChart, plan_chart
 from stepscope.report.units import bytes_text, duration, percent
 
@@ -66,12 +66,16 @@ def _plan_panel(report: PlanReport) -> PlanPanel:
     return PlanPanel(
         plan_chart(report),
         plan_rows(report),
-        [segment.label for segment in report.plan.segments],
+        [_planned(segment) for segment in report.plan.segments],
         report.smallest_peak_bytes,
         blocks[:_ROWS],
         max(0, len(blocks) - _ROWS),
         report.notes,
     )
+
+
+def _planned(segment: Segment) -> str:
+    return f"{segment.label} (what is cheap)" if segment.recompute == CHEAP else segment.label
 
 
 def plan_rows(report: PlanReport) -> list[PlanRow]:
