@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
@@ -22,6 +23,8 @@ from stepscope.collect.checkpoint_saved import Saved, storages_bytes
 __all__ = ["CheckpointCall", "CheckpointDoor", "Listener", "door"]
 
 _GENERATOR = "_checkpoint_without_reentrant_generator"
+# Modules of torch's that have it by their own name.
+_ALSO_THERE = ("torch.distributed._composable.checkpoint_activation",)
 _CHECKS = "_allowed_determinism_checks_to_fns"
 _OURS = "stepscope: "  # and the name of the check that the program asked for
 
@@ -182,7 +185,10 @@ class CheckpointDoor:
             self._checks = checks
             for name, check in list(checks.items()):
                 checks[_OURS + name] = self._counting(check)
-        self._patches.replace(checkpointing, _GENERATOR, self._in_front_of)
+        original = getattr(checkpointing, _GENERATOR, None)
+        for owner in (checkpointing, *filter(None, map(sys.modules.get, _ALSO_THERE))):
+            if getattr(owner, _GENERATOR, None) is original:
+                self._patches.replace(owner, _GENERATOR, self._in_front_of)
         function = getattr(checkpointing, "CheckpointFunction", None)
         if function is not None:
             self._patches.replace(function, "apply", Reentrant(self, torch).in_front_of)

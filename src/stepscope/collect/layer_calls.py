@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +25,14 @@ Table = Mapping[int, int]  # id of a module → number of the layer
 Look = Callable[[Any, tuple[Any, ...], Any], None]  # shown module, arguments and result
 
 
+def _weakly(result: Any) -> Callable[[], Any]:
+    """Not to be kept alive by us: what a checkpoint saves is what is gone when it returns."""
+    try:
+        return weakref.ref(result)
+    except TypeError:  # a tuple, None
+        return lambda: result
+
+
 def _nobody(_: Any) -> None:
     """Nobody wants to know."""
 
@@ -41,7 +50,7 @@ class SampledCalls:
         self._live = True
         self._marking = False
         self._current: LayerCall | None = None
-        self._returned: Any = None  # by the call that was left last
+        self._returned = _weakly(None)  # by the call that was left last
         self._table: Table = {}
         self._table_of = table_of
         self.look: Look | None = None  # who else wants to see the calls
@@ -58,7 +67,7 @@ class SampledCalls:
     def close(self) -> None:
         """The step is over. Nodes that outlive it keep their hooks, which do nothing any more."""
         self._live = False
-        self._returned = None
+        self._returned = _weakly(None)
         self.own_ns += len(self._marks) * MARK_NS
         set_backward_times(self._marks)
         self._marks.clear()
@@ -114,7 +123,7 @@ class SampledCalls:
         made = self._current = LayerCall(number, parent)
         if number >= 0:
             given = (*args, *kwargs.values())
-            self._mark(made, given, True, any(one is self._returned for one in given))
+            self._mark(made, given, True, self._is_returned(given))
             if parent is None:
                 self.entered((*args, *kwargs.values()))
             self.at(number)
@@ -139,8 +148,8 @@ class SampledCalls:
             self._keep(made)
             if parent is not None:
                 parent.inside += made.lasted
-            self._mark(made, (result,), False, result is self._returned)
-            self._returned = result
+            self._mark(made, (result,), False, self._is_returned((result,)))
+            self._returned = _weakly(result)
             if not module._modules and self._marking and self._with_gradients():
                 saved = self._saved.of_call(module, args, result)
                 made.saved = -1 if saved is None else saved
@@ -151,6 +160,11 @@ class SampledCalls:
             parent.own += own_ns
         else:
             self.own_ns += own_ns
+
+    def _is_returned(self, values: tuple[Any, ...]) -> bool:
+        """One of them is what the call before this one returned."""
+        returned = self._returned()
+        return returned is not None and any(one is returned for one in values)
 
     def _keep(self, made: LayerCall) -> None:
         if len(self.calls) < MOST_CALLS:

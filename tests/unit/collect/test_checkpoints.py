@@ -329,6 +329,24 @@ def test_runs_of_a_sequential_are_named_by_their_ends(heard: Heard) -> None:
     assert heard.calls()[0].location[2].endswith("Deep.forward")  # type: ignore[index]
 
 
+def test_checkpoints_of_torchs_composable_interface_are_seen() -> None:
+    composable = pytest.importorskip("torch.distributed._composable.checkpoint_activation")
+
+    def make() -> nn.Module:
+        return nn.Sequential(nn.Linear(WIDTH, WIDTH), composable.checkpoint(Block()))
+
+    bare = gradients(make)
+    listener = Heard()
+    door().add(listener)
+    try:
+        seen = gradients(make)
+    finally:
+        door().remove(listener)
+    assert all(torch.equal(one, other) for one, other in zip(bare, seen, strict=True))
+    assert len(listener.layers()) == len(listener.layers("recomputed")) == 1
+    assert listener.layers() == ["1"]
+
+
 def test_without_gradients_there_is_no_checkpoint(heard: Heard) -> None:
     with torch.no_grad():
         Net()(torch.ones(ROWS, WIDTH))

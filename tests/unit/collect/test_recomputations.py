@@ -79,3 +79,21 @@ def test_nothing_is_left_in_torch(recorder: Recorder) -> None:
     collector.stop()
     assert not door().is_heard
     assert checkpointing._checkpoint_without_reentrant_generator is before
+
+
+def test_what_the_timing_of_layers_saw_last_counts_as_gone(started: Started, read: Read) -> None:
+    class Squares(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.inner = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+        def squared(self, x: torch.Tensor) -> torch.Tensor:
+            return self.inner(x).square().sum()  # keeps what the layer returned
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return checkpoint(self.squared, self.stem(x), use_reentrant=False)
+
+    started(Sampled())
+    train(Squares(), rows, 3)
+    saved = {row.value for row in read(names.CHECKPOINT_SAVED)}
+    assert saved == {ROWS * WIDTH * 4.0}
