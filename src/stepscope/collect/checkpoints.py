@@ -18,7 +18,7 @@ from stepscope.collect.chain import Patches, keep_from_compiling, like, placed
 from stepscope.collect.checkpoint_contexts import Again, Forward, Running, now_ns
 from stepscope.collect.checkpoint_layers import LayerNames, Place, is_managers
 from stepscope.collect.checkpoint_reentrant import Reentrant
-from stepscope.collect.checkpoint_saved import Saved, storages_bytes
+from stepscope.collect.checkpoint_saved import Saved, only_kept_for_it, storages_bytes
 
 __all__ = ["CheckpointCall", "CheckpointDoor", "Listener", "door"]
 
@@ -51,8 +51,9 @@ class CheckpointCall:
         self.wants_bytes = wants_bytes
         self.started_ns = 0
         self.kept_bytes = -1  # storages of its tensor arguments; -1: nobody asked
-        # Storages that its forward would have kept for backward and that are gone when it returns;
-        # -1: not known (yet: a reentrant one shows it when it is recomputed).
+        # Storages that its forward would have kept for backward and that are gone when it returns,
+        # less activations among its arguments that are kept only because of it; -1: not known (yet:
+        # a reentrant one shows it when it is recomputed).
         self.saved_bytes = -1
         self.recomputations = 0
         self.listeners: tuple[Listener, ...] = ()  # that were told of it when its forward returned
@@ -258,7 +259,8 @@ class CheckpointDoor:
         call = self.made(function, given[at.others :], more)
         saved = None
         if call.wants_bytes and f"{_OURS}{check}" in (self._checks or ()):
-            saved, check = Saved(self._weak), f"{_OURS}{check}"
+            given_bytes = only_kept_for_it(given[at.others :], self._torch.Tensor)
+            saved, check = Saved(self._weak, given_bytes), f"{_OURS}{check}"
         new = list(given)
         new[at.context_fn] = functools.partial(self._contexts, theirs, call, saved)
         new[at.check] = check

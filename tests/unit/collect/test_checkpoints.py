@@ -170,6 +170,20 @@ def test_what_a_policy_keeps_is_not_saved(heard: Heard) -> None:
     assert [call.saved_bytes for call in heard.calls()] == [0]
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_arguments_that_are_kept_only_for_it_are_taken_off(heard: Heard, reentrant: bool) -> None:
+    def shifted(x: torch.Tensor) -> torch.Tensor:
+        return (x + 1).tanh().square().sum()  # keeps the results of tanh, not what it was given
+
+    given = torch.randn(ROWS, WIDTH, requires_grad=True)
+    checkpoint(shifted, given * 2, use_reentrant=reentrant).backward()  # nobody else keeps that
+    assert [call.saved_bytes for call in heard.calls()] == [0]
+    if not reentrant:
+        heard.told.clear()
+        checkpoint(shifted, given.exp(), use_reentrant=False).backward()  # exp keeps its result
+        assert [call.saved_bytes for call in heard.calls()] == [ROWS * WIDTH * 4]
+
+
 def test_without_a_wish_for_bytes_none_are_counted() -> None:
     listener = Heard(wants_bytes=False)
     door().add(listener)
