@@ -11,6 +11,7 @@ from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.layers import LayersCollector
 from stepscope.collect.op_log import OpLogCollector
 from stepscope.collect.operators import OPERATOR_PLANS, OperatorsCollector
+from stepscope.collect.recomputations import CheckpointsCollector
 from stepscope.collect.sampled import PACES, Pace, SampledSteps
 from stepscope.collect.traits import TraitsCollector
 from stepscope.collect.watch import Watch
@@ -56,6 +57,7 @@ class Sampling:
         self._operators = OperatorsCollector(OPERATOR_PLANS[level])
         self._steps = SampledSteps(self.watch, pace or (MEMORY_PACE if memory else PACES[level]))
         self._traits = TraitsCollector(self._steps.roots, self._layers)
+        self._checkpoints = CheckpointsCollector()
         self._memory: TensorMemory | None = None
         if memory:
             from stepscope.collect.python_heap import PythonLines
@@ -64,7 +66,7 @@ class Sampling:
             lines = PythonLines() if "python" in memory else None
             self._memory = TensorMemory(self._steps.roots, self._layers, lines)
         with_memory = (self._memory,) if self._memory is not None else ()
-        self._steps.samplers = (self._layers, self._traits, *with_memory)
+        self._steps.samplers = (self._layers, self._traits, self._checkpoints, *with_memory)
         self._op_log = OpLogCollector(
             lambda: self._traits.is_eager, self._steps_busy, self._steps.roots.modules
         )
@@ -73,6 +75,7 @@ class Sampling:
             *with_memory,
             self._layers,
             self._traits,
+            self._checkpoints,
             self._operators,
             self._op_log,
             self._steps,

@@ -108,7 +108,7 @@ def _tell(
             show_plan(run.path, _named(run.path), options.words, sys.stderr)
     if summary is not None and shown:
         with troubles.guard("showing the report"):
-            show_summary(summary, sys.stderr)
+            show_summary(summary, sys.stderr, run.path)
             # Making it now would cost more than the launcher may use.
             say(f"charts, source lines and more: stepscope report --html {_named(run.path)}")
             if options.settings.memory:
