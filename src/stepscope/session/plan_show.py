@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from stepscope.config import PLAN_FAILED, PLAN_PROGRESS
 from stepscope.errors import FormatError
 from stepscope.session.troubles import say
 
-__all__ = ["check_budget", "check_plan", "plan_exit_code", "plan_progress", "show_plan"]
+if TYPE_CHECKING:
+    from stepscope.model.details import Details
+
+__all__ = [
+    "check_budget",
+    "check_plan",
+    "plan_exit_code",
+    "plan_progress",
+    "show_plan",
+    "with_plan",
+]
 
 
 def check_budget(memory: str, save: str) -> None:
@@ -42,6 +53,22 @@ def plan_exit_code(run: Path) -> int:
     from stepscope.store.plan_file import PLAN_FILE
 
     return 0 if (run / PLAN_FILE).exists() else 2
+
+
+def with_plan(details: Details, run: Path) -> Details:
+    """The details with the plan that was made in this run, if one was."""
+    from stepscope.store.plan_file import PLAN_FILE, read_plan_report
+
+    if not (run / PLAN_FILE).exists():
+        return details
+    from stepscope.model.checkpoint_details import Checkpointing
+
+    try:
+        found = replace(details.checkpointing or Checkpointing(), plan=read_plan_report(run))
+    except FormatError as error:
+        say(str(error))
+        return details
+    return replace(details, checkpointing=found)
 
 
 def show_plan(run: Path, name: str, words: Sequence[str], file: TextIO) -> None:
