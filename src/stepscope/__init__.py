@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from stepscope.model.bottlenecks import BottleneckProfile, ProfilingSession
+    from stepscope.model.checkpoint_plan import CheckpointPlan, Segment
     from stepscope.model.finding import Finding, Recommendation
     from stepscope.model.loading import (
         DataLoadingBottleneck,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from stepscope.profilers.preprocessing import PreprocessingProfiler
     from stepscope.profilers.trackers import CPUTracker, GPUTracker, IOTracker, MemoryTracker
     from stepscope.session.last import last_run
+    from stepscope.session.planning import plan_checkpoints
     from stepscope.store.trace import open_trace
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "CPUTracker",
     "CallbackPublisher",
     "CheckpointManager",
+    "CheckpointPlan",
     "ComputeMetrics",
     "DataLoadingBottleneck",
     "DataLoadingProfile",
@@ -102,6 +105,7 @@ __all__ = [
     "RecomputationEngine",
     "RunFolderStorage",
     "RunNotFoundError",
+    "Segment",
     "StepscopeError",
     "StorageBackend",
     "SystemMetrics",
@@ -111,6 +115,7 @@ __all__ = [
     "__version__",
     "last_run",
     "open_trace",
+    "plan_checkpoints",
     "profile_context",
     "profile_function",
 ]
@@ -126,6 +131,7 @@ _HOMES = {
     "CPUTracker": "stepscope.profilers.trackers:CPUTracker",
     "CallbackPublisher": "stepscope.profilers.memory:CallbackPublisher",
     "CheckpointManager": "stepscope.checkpointing.manager:CheckpointManager",
+    "CheckpointPlan": "stepscope.model.checkpoint_plan:CheckpointPlan",
     "ComputeMetrics": "stepscope.model.metrics:ComputeMetrics",
     "DataLoadingBottleneck": "stepscope.model.loading:DataLoadingBottleneck",
     "DataLoadingProfile": "stepscope.model.loading:DataLoadingProfile",
@@ -157,6 +163,7 @@ _HOMES = {
     "RecomputationEngine": "stepscope.checkpointing.engine:RecomputationEngine",
     "RunFolderStorage": "stepscope.profilers.memory:RunFolderStorage",
     "RunNotFoundError": "stepscope.errors:RunNotFoundError",
+    "Segment": "stepscope.model.checkpoint_plan:Segment",
     "StepscopeError": "stepscope.errors:StepscopeError",
     "StorageBackend": "stepscope.model.memory_events:StorageBackend",
     "SystemMetrics": "stepscope.model.metrics:SystemMetrics",
@@ -165,6 +172,7 @@ _HOMES = {
     "UsageError": "stepscope.errors:UsageError",
     "last_run": "stepscope.session.last:last_run",
     "open_trace": "stepscope.store.trace:open_trace",
+    "plan_checkpoints": "stepscope.session.planning:plan_checkpoints",
     "profile_context": "stepscope.profilers.contexts:profile_context",
     "profile_function": "stepscope.profilers.contexts:profile_function",
 }

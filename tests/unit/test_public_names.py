@@ -18,6 +18,7 @@ PUBLIC = [
     "CPUTracker",
     "CallbackPublisher",
     "CheckpointManager",
+    "CheckpointPlan",
     "ComputeMetrics",
     "DataLoadingBottleneck",
     "DataLoadingProfile",
@@ -49,6 +50,7 @@ PUBLIC = [
     "RecomputationEngine",
     "RunFolderStorage",
     "RunNotFoundError",
+    "Segment",
     "StepscopeError",
     "StorageBackend",
     "SystemMetrics",
@@ -58,6 +60,7 @@ PUBLIC = [
     "__version__",
     "last_run",
     "open_trace",
+    "plan_checkpoints",
     "profile_context",
     "profile_function",
 ]
