@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ProfilingSummary,
         RecomputationThresholdExceeded,
     )
+    from stepscope.model.checkpoint_plan import CheckpointPlan, Segment
     from stepscope.model.finding import Finding, Recommendation
     from stepscope.model.loading import (
         DataLoadingBottleneck,
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from stepscope.profilers.preprocessing import PreprocessingProfiler
     from stepscope.profilers.trackers import CPUTracker, GPUTracker, IOTracker, MemoryTracker
     from stepscope.session.last import last_run
+    from stepscope.session.planning import plan_checkpoints
     from stepscope.store.trace import open_trace
 
 __all__ = [
@@ -90,6 +92,7 @@ __all__ = [
     "CheckpointEventType",
     "CheckpointManager",
     "CheckpointMonitor",
+    "CheckpointPlan",
     "CheckpointProfiler",
     "ComputeMetrics",
     "DataLoadingBottleneck",
@@ -130,6 +133,7 @@ __all__ = [
     "RecomputationThresholdExceeded",
     "RunFolderStorage",
     "RunNotFoundError",
+    "Segment",
     "StepscopeError",
     "StorageBackend",
     "SystemMetrics",
@@ -139,6 +143,7 @@ __all__ = [
     "__version__",
     "last_run",
     "open_trace",
+    "plan_checkpoints",
     "profile_context",
     "profile_function",
 ]
@@ -157,6 +162,7 @@ _HOMES = {
     "CheckpointEventType": "stepscope.model.checkpoint_events:CheckpointEventType",
     "CheckpointManager": "stepscope.checkpointing.manager:CheckpointManager",
     "CheckpointMonitor": "stepscope.profilers.checkpoint_monitor:CheckpointMonitor",
+    "CheckpointPlan": "stepscope.model.checkpoint_plan:CheckpointPlan",
     "CheckpointProfiler": "stepscope.profilers.checkpoints:CheckpointProfiler",
     "ComputeMetrics": "stepscope.model.metrics:ComputeMetrics",
     "DataLoadingBottleneck": "stepscope.model.loading:DataLoadingBottleneck",
@@ -199,6 +205,7 @@ _HOMES = {
     ),
     "RunFolderStorage": "stepscope.profilers.memory:RunFolderStorage",
     "RunNotFoundError": "stepscope.errors:RunNotFoundError",
+    "Segment": "stepscope.model.checkpoint_plan:Segment",
     "StepscopeError": "stepscope.errors:StepscopeError",
     "StorageBackend": "stepscope.model.memory_events:StorageBackend",
     "SystemMetrics": "stepscope.model.metrics:SystemMetrics",
@@ -207,6 +214,7 @@ _HOMES = {
     "UsageError": "stepscope.errors:UsageError",
     "last_run": "stepscope.session.last:last_run",
     "open_trace": "stepscope.store.trace:open_trace",
+    "plan_checkpoints": "stepscope.session.planning:plan_checkpoints",
     "profile_context": "stepscope.profilers.contexts:profile_context",
     "profile_function": "stepscope.profilers.contexts:profile_function",
 }

@@ -18,6 +18,7 @@ __all__ = [
     "ENV_LEVEL",
     "ENV_MEMORY",
     "ENV_PACKAGE",
+    "ENV_PLAN",
     "ENV_RUN",
     "ENV_STATUS",
     "GPU_THRESHOLD_PERCENT",
@@ -26,12 +27,15 @@ __all__ = [
     "MEMORY_INTERVAL_S",
     "MEMORY_THRESHOLD_PERCENT",
     "MONITORING_INTERVAL_S",
+    "PLAN_FAILED",
+    "PLAN_PROGRESS",
     "REPORTS_FOLDER",
     "RUNS_FOLDER",
     "SAMPLING_INTERVAL_S",
     "WORKER_COUNTS",
     "Level",
     "MemoryDetail",
+    "PlanWish",
     "Settings",
 ]
 
@@ -43,6 +47,10 @@ ENV_LEVEL: Final = "STEPSCOPE_LEVEL"  # how much to record
 ENV_MEMORY: Final = (
     "STEPSCOPE_MEMORY"  # which memory to look at: names of MemoryDetail, with commas
 )
+
+ENV_PLAN: Final = "STEPSCOPE_PLAN"  # what to do about checkpoints: a PlanWish as JSON
+PLAN_PROGRESS: Final = "plan.progress"  # in the status folder: how far planning is
+PLAN_FAILED: Final = "plan-failed.txt"  # in the run folder: why there is no plan
 
 RUNS_FOLDER: Final = "runs"
 
@@ -79,11 +87,21 @@ class MemoryDetail(enum.StrEnum):
     PYTHON = "python"  # the Python heap, by line
 
 
+class PlanWish(NamedTuple):
+    """What is to be done about activation checkpoints. One of the first three is set."""
+
+    memory: str = ""  # find a plan for that much memory: "4GiB", "60%"
+    save: str = ""  # find one that saves that share: "40%"
+    path: str = ""  # apply the plan in this file
+    keep_going: bool = False  # once it is found: train on with it, to the program's own end
+
+
 class Settings(NamedTuple):
     """What a run is recorded with."""
 
     level: Level = Level.BASIC
     memory: tuple[MemoryDetail, ...] = ()
+    plan: PlanWish | None = None
     poll_interval_s: float = 1.0  # how often the launcher looks at what the program recorded
 
     @property

@@ -168,3 +168,8 @@ def test_the_saved_run_is_where_the_page_says_and_can_be_reported(ran: tuple[str
 def test_a_block_keeps_the_line_that_it_has_in_the_page() -> None:
     page = "text\n```python\na = 1\n```\n\n```\nnot this\n```\n```python\nb = 2\n```\n"
     assert python_blocks(page) == [(2, "a = 1\n"), (9, "b = 2\n")]
+
+
+def test_the_page_of_plans_finds_one_that_fits(tmp_path: Path) -> None:
+    assert run("plan.md", tmp_path) == "True True\n"
+    assert (tmp_path / "plan.json").exists()

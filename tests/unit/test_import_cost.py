@@ -29,6 +29,7 @@ def modules_after(statement: str) -> list[str]:
         "import stepscope.session",
         "import stepscope.record.core",
         "from stepscope import ProfilingLevel, StepscopeError",
+        "from stepscope import CheckpointManager, RecomputationEngine",
     ],
 )
 def test_nothing_heavy_is_imported(statement: str) -> None:

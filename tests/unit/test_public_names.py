@@ -21,6 +21,7 @@ PUBLIC = [
     "CheckpointEventType",
     "CheckpointManager",
     "CheckpointMonitor",
+    "CheckpointPlan",
     "CheckpointProfiler",
     "ComputeMetrics",
     "DataLoadingBottleneck",
@@ -61,6 +62,7 @@ PUBLIC = [
     "RecomputationThresholdExceeded",
     "RunFolderStorage",
     "RunNotFoundError",
+    "Segment",
     "StepscopeError",
     "StorageBackend",
     "SystemMetrics",
@@ -70,6 +72,7 @@ PUBLIC = [
     "__version__",
     "last_run",
     "open_trace",
+    "plan_checkpoints",
     "profile_context",
     "profile_function",
 ]

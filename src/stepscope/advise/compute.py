@@ -95,14 +95,32 @@ def layout(finding: Finding) -> Recommendation:
 
 
 def recompute(finding: Finding) -> Recommendation:
-    free, total = finding.measures.get("free_bytes"), finding.measures.get("total_bytes")
-    room = f" while {free / total:.0%} of the memory is free" if free and total else ""
+    measures = finding.measures
+    removable = measures.get("removable_ms")
+    plan = "`stepscope plan COMMAND --memory SIZE` finds the cheapest blocks for a size of memory"
+    if removable is None:
+        return Recommendation(
+            title="Checkpoint only what memory asks for",
+            action="Leave torch.utils.checkpoint to the largest blocks"
+            f"{at(finding.location)}; {plan}",
+            expected_speedup=between(finding, 0.0),
+            risk="It takes more memory: the activations of the other blocks are kept.",
+        )
+    if not removable:
+        return Recommendation(
+            title="Plan which blocks to checkpoint",
+            action=f"Memory asks for it, but perhaps not for all of it: {plan}",
+            expected_speedup=between(finding, 0.0),
+            risk="None of the results: recomputing changes none of them.",
+        )
+    part = min(1.0, removable / measures["recompute_ms"])
+    some = measures["removable_layers"] < measures["layers"]
+    which = f"{measures['removable_layers']:.0f} of the layers" if some else "all of these layers"
     return Recommendation(
-        title="Checkpoint fewer blocks",
-        action=f"Keep the activations of some blocks{room}: leave torch.utils.checkpoint"
-        f" to the largest ones{at(finding.location)}",
-        expected_speedup=between(finding, 0.0),
-        risk="It takes more memory: the activations of these blocks are kept.",
+        title="Keep activations instead of recomputing them",
+        action=f"Remove torch.utils.checkpoint from {which}{at(finding.location)}; {plan}",
+        expected_speedup=between(finding, part, part),
+        risk="It takes more memory: the activations of these layers are kept.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Findings about work that is not the model's arithmetic: dispatching it, and doing it twice."""
+"""The finding about work that is not the model's arithmetic: dispatching it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from stepscope.analyze.alternatives import tried
 from stepscope.analyze.evidence import Evidence
 from stepscope.analyze.phase_finding import phase_finding
-from stepscope.analyze.words import bytes_text, duration, percent
+from stepscope.analyze.words import duration, percent
 from stepscope.model import traits
 from stepscope.model.finding import Finding
 from stepscope.model.kinds import Signal
 from stepscope.model.phases import Phase
 
-__all__ = ["host_overhead", "recompute"]
+__all__ = ["host_overhead"]
 
 _COMPUTE = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 
@@ -131,43 +131,3 @@ def _median(evidence: Evidence) -> str:
 def _compiled(evidence: Evidence) -> dict[str, float]:
     compiled = evidence.trait(traits.COMPILED)
     return {} if compiled is None else {"compiled": float(bool(compiled))}
-
-
-def recompute(evidence: Evidence) -> Finding | None:
-    """Forward passes that are done again in backward, to save memory."""
-    seen = evidence.trait(traits.RECOMPUTE) or {}
-    again_ms, step_ms = float(seen.get("ms", 0.0)), evidence.whole.step_ns / 1e6
-    if not again_ms or not step_ms:
-        return None
-    said = [
-        (
-            f"{duration(again_ms * 1e6)} of every {duration(step_ms * 1e6)} step repeat forward"
-            f" passes of {seen.get('calls', 0):g} checkpointed blocks."
-        )
-    ]
-    measures = {"recompute_ms": again_ms}
-    free, total = _memory(evidence)
-    if free is not None and total:
-        said.append(f"{bytes_text(free)} of {bytes_text(total)} memory were never used.")
-        measures |= {"free_bytes": free, "total_bytes": total}
-    return phase_finding(
-        evidence,
-        "recompute",
-        "compute-bound: computing activations again takes",
-        [Phase.BACKWARD],
-        said,
-        share=min(again_ms / step_ms, evidence.whole.share(Phase.BACKWARD)),
-        missing=() if free is not None else ("How much memory was free was not measured.",),
-        measures=measures,
-    )
-
-
-def _memory(evidence: Evidence) -> tuple[float | None, float | None]:
-    """(never used, all) of the memory that activations lie in."""
-    resources = evidence.whole.resources
-    gpus = [g for g in resources.gpus if g.memory_total_bytes and g.memory_used_bytes is not None]
-    if gpus:
-        fullest = min(gpus, key=lambda g: (g.memory_total_bytes or 0) - (g.memory_used_bytes or 0))
-        total = fullest.memory_total_bytes or 0.0
-        return total - (fullest.memory_used_bytes or 0.0), total
-    return resources.memory_available_bytes, resources.memory_total_bytes

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stepscope.analyze.between import device_sync, logging_io, python_in_loop
 from stepscope.analyze.compute import compute, optimizer
-from stepscope.analyze.dispatch import host_overhead, recompute
+from stepscope.analyze.dispatch import host_overhead
 from stepscope.analyze.evidence import Evidence
 from stepscope.analyze.host import checkpoint_save, gc, transfer, validation
 from stepscope.analyze.input import input_findings
@@ -16,6 +16,7 @@ from stepscope.analyze.loop import Loop
 from stepscope.analyze.machine import gil, oversubscription, swap
 from stepscope.analyze.memory import memory_findings
 from stepscope.analyze.numerics import denormals, double_precision, layout, single_precision
+from stepscope.analyze.recompute import recompute
 from stepscope.analyze.resources import Resources
 from stepscope.analyze.whole import Whole
 from stepscope.model.details import Details

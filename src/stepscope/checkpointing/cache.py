@@ -87,6 +87,12 @@ class RecomputeCache:
             self._entries.move_to_end(key)
             return entry
 
+    def has(self, call: Any) -> bool:
+        """Not counted as asking for it."""
+        with self._lock:
+            entry = self._entries.get(weakref.ref(call))
+            return entry is not None and entry.is_valid
+
     def put(self, call: Any, entry: Saved) -> None:
         with self._lock:
             self._drop(weakref.ref(call))

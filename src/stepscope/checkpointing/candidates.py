@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from stepscope.checkpointing.pieces import Piece, Profiled, pieces_of
@@ -33,62 +35,66 @@ class Candidate(NamedTuple):
     recompute_ms: float  # a step
     absent: tuple[range, ...]  # windows in which its saved bytes are not there
     reruns: tuple[Rerun, ...]
-    calls: frozenset[int]  # it covers: two candidates that share one cannot both be chosen
+    calls: tuple[range, ...]  # it covers: two candidates that share one cannot both be chosen
 
 
 def candidates_of(profiled: Profiled, overheads: Overheads) -> list[Candidate]:
-    """In the order of forward, larger before smaller. Of those that cover the same calls the one
+    """In the order of forward, larger before smaller. Of those that run the same operators the one
     that saves most stands for all."""
     uses = _Uses(profiled)
     least = LEAST_SHARE * profiled.windows.peak_bytes
-    best: dict[tuple[frozenset[int], str], Candidate] = {}
+    best: dict[tuple[tuple[range, ...], str], Candidate] = {}
     for segment, pieces in pieces_of(profiled).items():
-        for recompute in (ALL, CHEAP):
-            one = _candidate(segment._replace(recompute=recompute), pieces, uses, overheads)
-            key = (_operators(pieces), recompute)
+        same = tuple(piece.operators for piece in pieces)
+        for one in _both(segment, pieces, uses, overheads):
+            key = (same, one.segment.recompute)
             if one.saved_bytes > least and (
                 key not in best or one.saved_bytes > best[key].saved_bytes
             ):
                 best[key] = one
-    both = {
-        key: one
-        for key, one in best.items()
-        if key[1] == ALL or _is_better_than_all(one, best.get((key[0], ALL)))
-    }
-    return sorted(both.values(), key=lambda one: (min(one.calls), -len(one.calls)))
+    found = [
+        one
+        for (same, recompute), one in best.items()
+        if recompute == ALL or _is_quicker(one, best.get((same, ALL)))
+    ]
+    return sorted(found, key=lambda one: (one.calls[0].start, -len(one.calls[0])))
 
 
-def _operators(pieces: list[Piece]) -> frozenset[int]:
-    return frozenset(number for piece in pieces for number in piece.operators)
-
-
-def _is_better_than_all(cheap: Candidate, full: Candidate | None) -> bool:
+def _is_quicker(cheap: Candidate, full: Candidate | None) -> bool:
     return full is None or cheap.recompute_ms < full.recompute_ms
 
 
-def _candidate(
+def _both(
     segment: Segment, pieces: list[Piece], uses: _Uses, overheads: Overheads
-) -> Candidate:
-    with_all = [uses.saved_bytes(piece) - overheads.call_bytes for piece in pieces]
-    if segment.recompute == CHEAP:
-        saved = [uses.saved_bytes(p, cheaply=True) - overheads.call_bytes for p in pieces]
-        recompute_ms = sum(
-            uses.recompute_ms(p, cheaply=True) + len(p.operators) * overheads.operator_ms
-            for p in pieces
-        )
-    else:
-        saved, recompute_ms = with_all, sum(uses.recompute_ms(p) for p in pieces)
-    return Candidate(
+) -> Iterator[Candidate]:
+    """Everything recomputed, and only what is cheap."""
+    saved = [uses.saved_bytes(piece) for piece in pieces]
+    own_bytes, own_ms = overheads.call_bytes, len(pieces) * overheads.call_ms
+    full = Candidate(
         segment,
-        min(saved),
-        recompute_ms + len(pieces) * overheads.call_ms,
+        min(one.of_all for one in saved) - own_bytes,
+        sum(uses.recompute_ms(piece) for piece in pieces) + own_ms,
         tuple(range(piece.end + 1, piece.backward + 1) for piece in pieces),
         tuple(
-            Rerun(piece.backward, uses.growth_bytes(piece) - whole)
-            for piece, whole in zip(pieces, with_all, strict=True)
+            Rerun(piece.backward, uses.growth_bytes(piece) - one.of_all + own_bytes)
+            for piece, one in zip(pieces, saved, strict=True)
         ),
-        frozenset(number for piece in pieces for number in piece.calls),
+        tuple(piece.calls for piece in pieces),
     )
+    yield full
+    watched_ms = overheads.operator_ms * sum(len(piece.operators) for piece in pieces)
+    yield full._replace(
+        segment=segment._replace(recompute=CHEAP),
+        saved_bytes=min(one.of_cheap for one in saved) - own_bytes,
+        recompute_ms=sum(uses.cheap_ms(piece) for piece in pieces) + own_ms + watched_ms,
+    )
+
+
+class _Saved(NamedTuple):
+    """Bytes that need not be kept from the end of forward on. Below 0: more would be kept."""
+
+    of_all: int
+    of_cheap: int  # where the results of dear operators are kept
 
 
 class _Uses:
@@ -107,52 +113,59 @@ class _Uses:
             self._given.update(dict.fromkeys(reach.inputs, call.number))
             if call.parent is None:
                 self._returned.update(reach.outputs)
-        self._ms = [self._saved.operator_ms(one) for one in self._saved.operators]
+        operators = self._saved.operators
+        ms = [self._saved.operator_ms(one) for one in operators]
+        cheap_ms = [0.0 if op.is_dear else one for op, one in zip(operators, ms, strict=True)]
+        self._ms = list(accumulate(ms, initial=0.0))  # of all operators before one
+        self._cheap_ms = list(accumulate(cheap_ms, initial=0.0))
 
-    def saved_bytes(self, piece: Piece, cheaply: bool = False) -> int:
-        """That need not be kept from the end of its forward on. Below 0: it would keep more."""
+    def saved_bytes(self, piece: Piece) -> _Saved:
         gone = {
             kept.storage: kept.bytes
             for kept in self._saved.kept[piece.kept.start : piece.kept.stop]
             if self._goes(kept.storage, piece)
         }
         # What it was given stays, also where nobody keeps it otherwise.
-        for storage, bytes_ in piece.inputs.items():
+        for storage, size in piece.inputs.items():
             if storage not in self._first and storage not in self._saved.from_outside:
-                gone[storage] = -bytes_
-        if cheaply:
-            for operator in self._saved.operators[piece.operators.start : piece.operators.stop]:
-                for storage, bytes_ in operator.results if operator.is_dear else ():
-                    self._keep(storage, bytes_, piece, gone)
-        return sum(gone.values())
+                gone[storage] = -size
+        of_all = sum(gone.values())
+        for operator in self._saved.operators[piece.operators.start : piece.operators.stop]:
+            for storage, size in operator.results if operator.is_dear else ():
+                self._keep(storage, size, piece, gone)
+        return _Saved(of_all, sum(gone.values()))
 
-    def _keep(self, storage: int, bytes_: int, piece: Piece, gone: dict[int, int]) -> None:
+    def _keep(self, storage: int, size: int, piece: Piece, gone: dict[int, int]) -> None:
         """The result of a dear operator is kept, whether backward needs it or not."""
         if storage in gone:
             del gone[storage]
         elif storage not in self._first and storage not in piece.outputs:
-            gone[storage] = -bytes_
+            gone[storage] = -size
 
     def _goes(self, storage: int, piece: Piece) -> bool:
-        if storage in piece.inputs or storage in self._returned:
-            return False
         if self._first[storage] < piece.kept.start or self._last[storage] >= piece.kept.stop:
             return False  # somebody else keeps it too
+        if storage in piece.inputs or storage in self._returned:
+            return False
         # A result that a later module is given: where that one is recomputed, it stays.
         later = storage in piece.outputs and self._given.get(storage, -1) >= piece.calls.stop
         return not later
 
-    def recompute_ms(self, piece: Piece, cheaply: bool = False) -> float:
+    def recompute_ms(self, piece: Piece) -> float:
         """Its forward up to the last tensor that backward needs: there torch stops."""
-        if not piece.kept or not piece.operators:
-            return piece.forward_ms
-        until = max(self._saved.kept[piece.kept.stop - 1].operators, piece.operators.start)
-        again = range(piece.operators.start, until)
-        all_ms = sum(self._ms[at] for at in piece.operators)
-        again_ms = sum(
-            self._ms[at] for at in again if not (cheaply and self._saved.operators[at].is_dear)
-        )
-        return piece.forward_ms * (again_ms / all_ms if all_ms > 0 else 1.0)
+        return piece.forward_ms * self._share(piece, self._ms)
+
+    def cheap_ms(self, piece: Piece) -> float:
+        return piece.forward_ms * self._share(piece, self._cheap_ms)
+
+    def _share(self, piece: Piece, before_ms: list[float]) -> float:
+        """Of the time of its operators, that of those that run again."""
+        begin, end = piece.operators.start, piece.operators.stop
+        all_ms = self._ms[end] - self._ms[begin]
+        if not piece.kept or all_ms <= 0:
+            return 1.0
+        until = max(self._saved.kept[piece.kept.stop - 1].operators, begin)
+        return (before_ms[until] - before_ms[begin]) / all_ms
 
     def growth_bytes(self, piece: Piece) -> int:
         """How far above its start memory rose within its forward."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from stepscope.checkpointing.cache import CacheInfo, RecomputeCache, Saved, saved_by
@@ -42,7 +42,6 @@ class RecomputationEngine:
         if prefetch and streams is None:
             streams = find_streams()
         self._ahead = Ahead(streams) if prefetch and streams is not None else None
-        self._by_hand = 0
 
     # ---- by hand ----
 
@@ -53,7 +52,6 @@ class RecomputationEngine:
         began_ns = time.perf_counter_ns()
         result = function(*args, **kwargs)
         duration_ns = time.perf_counter_ns() - began_ns
-        self._by_hand += 1
         size_bytes = sum(storages(tensors_in(result)).values())
         tell(self.observers, layer_id, CheckpointEventType.RECOMPUTE, duration_ns, size_bytes)
         return result
@@ -72,11 +70,12 @@ class RecomputationEngine:
         if self._cache is None and self._ahead is None:
             return call.compute_again(args, kwargs)
         entry = self._kept(call)
-        if entry is None:
-            entry = self._compute(call, args, kwargs)
+        tensors = self._compute(call, args, kwargs) if entry is None else entry.tensors
         if self._ahead is not None:
-            self._ahead.start_before(call)
-        hand_over(entry.tensors)
+            before = self._ahead.before(call)
+            if before is not None and not (self._cache is not None and self._cache.has(before)):
+                self._ahead.start(before)
+        hand_over(tensors)
         return None
 
     def _kept(self, call: SegmentCall) -> Saved | None:
@@ -84,7 +83,7 @@ class RecomputationEngine:
         began_ns = time.perf_counter_ns()
         ahead = None if self._ahead is None else self._ahead.take(call)
         if ahead is not None:
-            self._keep(call, ahead)
+            self._keep(call, lambda: ahead)
             call.is_retrieval = False
             return ahead
         entry = None if self._cache is None else self._cache.get(call)
@@ -95,22 +94,24 @@ class RecomputationEngine:
             tell(self.observers, call.layer_id, retrieved, duration_ns, entry.size_bytes)
         return entry
 
-    def _compute(self, call: SegmentCall, args: Any, kwargs: Any) -> Saved:
+    def _compute(self, call: SegmentCall, args: Any, kwargs: Any) -> Sequence[Any]:
         if self._ahead is None:
             tensors = collect(lambda: call.compute_again(args, kwargs))
         else:
             with self._ahead.recomputing():
                 tensors = collect(lambda: call.compute_again(args, kwargs))
-        given = tensors_in((args, kwargs))
-        entry = saved_by(tensors, call.parameters(), [*call.buffers(), *given])
-        self._keep(call, entry)
-        return entry
+        given = (args, kwargs)
+        self._keep(
+            call,
+            lambda: saved_by(tensors, call.parameters(), call.buffers() + tensors_in(given)),
+        )
+        return tensors
 
-    def _keep(self, call: SegmentCall, entry: Saved) -> None:
+    def _keep(self, call: SegmentCall, entry: Callable[[], Saved]) -> None:
         if self._cache is None:
             return
         try:
-            self._cache.put(call, entry)
+            self._cache.put(call, entry())
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             note_failure("the recompute cache", error)
 
@@ -156,7 +157,8 @@ class RecomputationEngine:
             return "Nothing is recomputed ahead: there is no device with streams here."
         ahead = self._ahead
         failed = f" {_times(ahead.failed)} it failed." if ahead.failed else ""
-        return f"{ahead.started} segments were recomputed ahead, {ahead.used} of them used.{failed}"
+        segments = "1 segment was" if ahead.started == 1 else f"{ahead.started:,} segments were"
+        return f"{segments} recomputed ahead, {ahead.used:,} of them used.{failed}"
 
 
 def _times(count: int) -> str:

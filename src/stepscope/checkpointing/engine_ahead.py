@@ -77,20 +77,23 @@ class Ahead:
         self.used += 1
         return entry
 
-    def start_before(self, call: SegmentCall) -> None:
-        """Start what forward ran before this call, if it can be and was not yet. Never raises."""
+    def before(self, call: SegmentCall) -> SegmentCall | None:
+        """What forward ran before this call, if it can be started and was not met yet."""
         origin = call.origin
         before = origin.before() if origin is not None and origin.before is not None else None
-        # One that ran as often as this one was met by this backward already.
+        # One that ran as often as this one was met by this backward already. The kept results of
+        # a selective one are in contexts that only torch can enter.
         if before is None or before.origin is None or before.runs >= call.runs:
-            return
-        if before.part.contexts is not None:
-            return  # the kept results are torch's to hand out, and only when it asks
-        entry = self._guarded(lambda: self._compute(before))
+            return None
+        return None if before.part.contexts is not None else before
+
+    def start(self, call: SegmentCall) -> None:
+        """Compute it again, beside what the program does. Never raises."""
+        entry = self._guarded(lambda: self._compute(call))
         if entry is not None:
             self.started += 1
             with self._lock:
-                self._ready = weakref.ref(before, self._forget), entry
+                self._ready = weakref.ref(call, self._forget), entry
 
     def _forget(self, gone: weakref.ref[SegmentCall]) -> None:
         """The graph went before its backward came."""

@@ -7,7 +7,7 @@ recomputation can run under hooks of ours, and torch be given the result in one 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 __all__ = ["collect", "hand_over"]
@@ -29,15 +29,12 @@ def collect(run: Callable[[], Any]) -> list[Any]:
     return found
 
 
-def hand_over(tensors: tuple[Any, ...]) -> None:
+def hand_over(tensors: Sequence[Any]) -> None:
     """To the hooks that are in place. torch's end the recomputation with an exception when they
-    have all that they need: it passes."""
-    import torch
-
+    have all that they need: it passes. No operator runs here, because the modes of selective
+    checkpoints count operators."""
     if tensors:
-        # Made with gradients off the beaten path: no operator runs, because the modes of selective
-        # checkpoints count operators.
-        _function().apply(_entry(torch), *tensors)
+        _function().apply(_entry(), *tensors)
 
 
 def _as_it_is(tensor: Any) -> Any:
@@ -45,8 +42,10 @@ def _as_it_is(tensor: Any) -> Any:
 
 
 @functools.cache
-def _entry(torch: Any) -> Any:
+def _entry() -> Any:
     """An argument that needs a gradient: without one nothing is saved."""
+    import torch
+
     return torch.empty(0, requires_grad=True)
 
 

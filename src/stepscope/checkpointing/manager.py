@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,6 +16,7 @@ from stepscope.checkpointing.wrapping import Shared, Wrapping, wrap_module, wrap
 from stepscope.checkpointing.wrapping_call import Switch
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_plan import ALL, RECOMPUTED, CheckpointPlan, Segment
+from stepscope.store.plan_file import read_plan, write_plan
 
 __all__ = ["CheckpointManager"]
 
@@ -87,13 +87,18 @@ class CheckpointManager:
 
     def apply_file(self, path: str | Path) -> Self:
         """A plan as `stepscope plan` writes it."""
-        plan_file = import_module("stepscope.store.plan_file")
-        return self.apply(plan_file.read_plan(Path(path)))
+        return self.apply(read_plan(Path(path)))
+
+    def save_file(self, path: str | Path) -> None:
+        """What is applied now, for `apply_file` and `stepscope run --plan`."""
+        write_plan(Path(path), self.plan)
 
     @property
     def plan(self) -> CheckpointPlan:
         """What is applied now, in the model's order; also while it is switched off."""
-        order = {name: at for at, name in enumerate(modules_by_name(self._required()))}
+        if self._model is None:
+            return CheckpointPlan(())
+        order = {name: at for at, name in enumerate(modules_by_name(self._model))}
         segments = [part.segment for one in self._wrappings for part in one.parts]
         segments.sort(key=lambda one: (order.get(one.module, len(order)), one.first or 0))
         return CheckpointPlan(tuple(segments), self._budget_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["CpuMeter", "CudaMeter", "Marked", "Meter", "meter_for"]
 
 _TENSORS: Final = "libc10.so"
+_SMALLEST: Final = 64  # bytes: smaller ones are not counted by the heap either
 _EVENTS: Final = (
     names.MEMORY_ALLOC,
     names.MEMORY_FREE,
@@ -33,6 +35,9 @@ class Marked(NamedTuple):
 class Meter(Protocol):
     """Bytes of tensors, and moments. A moment is opaque until `ms` is asked, once a step is over:
     on a GPU it is an event of the stream."""
+
+    def settle(self) -> None:
+        """The training runs: whatever is live from before the meter was opened counts from now."""
 
     def mark(self) -> Marked: ...
     def moment(self) -> Any: ...
@@ -58,11 +63,16 @@ class CpuMeter:
                 " way that can be seen."
             )
         self._is_ours = seen > 0  # else somebody watches already, and goes on
+        self._before_bytes = 0
         if self._is_ours:
             self._heap.book(True)
 
+    def settle(self) -> None:
+        self._before_bytes = _unseen_bytes(self._heap)
+
     def mark(self) -> Marked:
-        return Marked(*self._heap.end_step())
+        peak, live = self._heap.end_step()
+        return Marked(peak + self._before_bytes, live + self._before_bytes)
 
     def moment(self) -> int:
         return time.perf_counter_ns()
@@ -75,11 +85,32 @@ class CpuMeter:
             self._heap.stop()
 
 
+def _unseen_bytes(heap: TensorHeap) -> int:
+    """Of the CPU tensors that Python knows and that were made before the heap was watched."""
+    import torch
+
+    sizes: dict[int, int] = {}
+    for one in gc.get_objects():
+        # Not isinstance: that would ask stand-ins of the program's, which run its code.
+        if issubclass(type(one), torch.Tensor) and one.device.type == "cpu":
+            try:
+                storage = one.untyped_storage()
+                address, size = storage.data_ptr(), storage.nbytes()
+            except (NotImplementedError, RuntimeError):  # it has none
+                continue
+            if size >= _SMALLEST and heap.find(address) is None:
+                sizes[address] = size
+    return sum(sizes.values())
+
+
 class CudaMeter:
     """Tensors of one CUDA device, as torch's caching allocator counts them."""
 
     def __init__(self, torch: Any, device: Any) -> None:
         self._cuda, self._device = torch.cuda, device
+
+    def settle(self) -> None:
+        """The allocator has counted from its first byte on."""
 
     def mark(self) -> Marked:
         peak = self._cuda.max_memory_allocated(self._device)

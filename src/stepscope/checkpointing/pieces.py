@@ -46,8 +46,9 @@ def pieces_of(profiled: Profiled) -> dict[Segment, list[Piece]]:
     """For each segment its pieces, one a call. A segment of which a call has no backward, or was
     not seen in both steps, is left out: what recomputing it does cannot be told."""
     found: dict[Segment, list[Piece] | None] = {}
+    numbers = {call.key: call.number for call in profiled.saved.calls}
     for segment, run in (*_single(profiled), *_runs(profiled)):
-        piece = _piece(profiled, run)
+        piece = _piece(profiled, numbers, run)
         pieces = found.setdefault(segment, [])
         if piece is None:
             found[segment] = None
@@ -79,11 +80,10 @@ def _is_plain_sequential(profiled: Profiled, module: int, below: list[Call]) -> 
     """Its forward is torch's own, and called each child once, in order."""
     import torch
 
-    one = profiled.modules[module]
-    if not isinstance(one, torch.nn.Sequential) or type(one).forward is not torch.nn.Sequential.forward:
+    one, plain = profiled.modules[module], torch.nn.Sequential
+    if not isinstance(one, plain) or type(one).forward is not plain.forward:
         return False
     return [profiled.modules[call.module] for call in below] == list(one)
-
 
 
 def _ranges(count: int) -> Iterator[tuple[int, int]]:
@@ -96,10 +96,12 @@ def _ranges(count: int) -> Iterator[tuple[int, int]]:
             yield first, first + length - 1
 
 
-def _piece(profiled: Profiled, run: tuple[Call, Call]) -> Piece | None:
+def _piece(
+    profiled: Profiled, numbers: dict[tuple[int, int], int], run: tuple[Call, Call]
+) -> Piece | None:
+    """numbers: of the calls of the step in which saved tensors were looked at."""
     windows, saved = profiled.windows, profiled.saved
     first, last = run
-    numbers = {call.key: call.number for call in saved.calls}
     if first.key not in numbers or last.key not in numbers:
         return None
     begin, end = windows.passages[first.number], windows.passages[last.number]

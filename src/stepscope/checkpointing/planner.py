@@ -6,23 +6,18 @@ Checkpointing does not change what is computed, so the training may go on as it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.checkpointing.budget import Budget
-from stepscope.checkpointing.candidates import Candidate, candidates_of
-from stepscope.checkpointing.choosing import bare
 from stepscope.checkpointing.curve import trade_off
 from stepscope.checkpointing.meter import Meter, meter_for
-from stepscope.checkpointing.overheads import measure_overheads
-from stepscope.checkpointing.policies import contexts, is_kept
+from stepscope.checkpointing.posed import Posed, pose
 from stepscope.checkpointing.present import PresentCheckpoints
-from stepscope.checkpointing.profile import Profile
-from stepscope.checkpointing.solve import Choice, Problem
-from stepscope.checkpointing.trial import Trial
+from stepscope.checkpointing.solve import Choice
+from stepscope.checkpointing.trial import ROUNDS, Trial
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_plan import (
-    CHEAP,
     BlockCost,
     CheckpointPlan,
     Outcome,
@@ -35,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["BudgetTooSmallError", "Planner"]
 
 WARM_UP: Final = 3  # steps: the first ones make the optimizer's state and choose kernels
-ATTEMPTS: Final = 3  # plans to try where one turns out not to fit
+ATTEMPTS: Final = 3
 VARIED: Final = 1.02  # peaks of the profiled steps that differ by more are worth a word
 _BASELINE, _PLAN, _PRESENT = "nothing recomputed", "the plan", "the program's own checkpoints"
 
@@ -45,13 +40,12 @@ class BudgetTooSmallError(UsageError):
 
     def __init__(self, budget_bytes: int, smallest: Choice, peak_bytes: int) -> None:
         self.smallest_bytes = smallest.peak_bytes
-        mib = 1 << 20
         super().__init__(
-            f"No plan fits {budget_bytes / mib:,.1f} MiB: the smallest peak that recomputing can"
-            f" reach is {smallest.peak_bytes / mib:,.1f} MiB (now {peak_bytes / mib:,.1f} MiB), at"
+            f"No plan fits {_mb(budget_bytes)}: the smallest peak that recomputing can reach is"
+            f" {_mb(smallest.peak_bytes)} (now {_mb(peak_bytes)}), at"
             f" {smallest.recompute_ms:,.1f} ms more a step. What is left are parameters, gradients,"
             " the optimizer's state and the largest block: make the batch smaller, or give"
-            f" {smallest.peak_bytes / mib:,.1f} MiB and more."
+            f" {_mb(smallest.peak_bytes)} and more."
         )
 
 
@@ -64,13 +58,16 @@ class Planner:
         budget: Budget,
         manager: CheckpointManager,
         meter: Meter | None = None,
-        rounds: int | None = None,
+        rounds: int = ROUNDS,
+        attempts: int = ATTEMPTS,
     ) -> None:
-        """rounds: of the trial; 0: the plan is not measured."""
+        """rounds: of the trial; 0: the plan is not measured. attempts: plans to try where one turns
+        out not to fit."""
         self.report: PlanReport | None = None
-        self._model, self._budget, self._manager = bare(model), budget, manager
+        self.progress = "warming up"  # what the next step is for, in words
+        self._model, self._budget, self._manager = model, budget, manager
         self._meter = meter or meter_for(model)
-        self._rounds = rounds
+        self._rounds, self._attempts = rounds, attempts
         self._present = PresentCheckpoints()
         self._course = self._run()
         self._is_done = False
@@ -104,57 +101,42 @@ class Planner:
 
     # ---- the course: each yield is a step of the training ----
 
-    def _run(self) -> Iterator[None]:
+    def _run(self) -> Generator[None]:
         for _ in range(WARM_UP):
             yield
         self._present.shut()
         yield  # what the last one left behind
-        profile = Profile(self._model, self._meter, is_kept)
-        yield from profile.run()
-        profiled = profile.profiled
-        assert profiled is not None
-        if not profiled.windows.calls:
-            raise UsageError(
-                "The model was not called with gradients in the steps that were looked at: it is"
-                " compiled, or it is not what is trained. Compiled models are planned by torch"
-                " itself: torch._functorch.config.activation_memory_budget."
-            )
-        device = next(self._model.parameters()).device
-        overheads = measure_overheads(self._meter, device, contexts(CHEAP))
-        found = candidates_of(profiled, overheads)
-        marks = profiled.windows.marks
-        problem = Problem(
-            [one.peak_bytes for one in marks], [one.live_bytes for one in marks], found
-        )
-        yield from self._plan(problem, found, profile.peaks)
+        self.progress = "profiling memory and time by module"
+        posed = yield from pose(self._model, self._meter)
+        yield from self._plan(posed)
 
-    def _plan(
-        self, problem: Problem, found: list[Candidate], peaks: list[int]
-    ) -> Iterator[None]:
+    def _plan(self, posed: Posed) -> Generator[None]:
+        problem = posed.problem
         baseline = problem.evaluate(())
-        asked_bytes = budget_bytes = self._budget.of(baseline.peak_bytes)
+        asked_bytes = self._budget.of(baseline.peak_bytes)
         smallest = problem.least_peak()
-        notes = _notes(peaks)
-        for attempt in range(ATTEMPTS):
-            choice = problem.least_time(budget_bytes)
+        notes = _notes(posed.peaks)
+        over_bytes = 0
+        for attempts_left in reversed(range(self._attempts)):
+            choice = problem.least_time(asked_bytes - over_bytes)
             if choice is None:
                 raise BudgetTooSmallError(asked_bytes, smallest, baseline.peak_bytes)
-            plan = CheckpointPlan(tuple(found[at].segment for at in choice.chosen), asked_bytes)
-            trial = self._trial(plan)
+            trial = self._trial(posed.plan(choice, asked_bytes))
             yield from trial.run()
-            over = trial.outcome(_PLAN).peak_bytes - asked_bytes if self._rounds != 0 else 0
-            if over <= 0 or attempt == ATTEMPTS - 1:
-                break
+            more_bytes = trial.outcome(_PLAN).peak_bytes - asked_bytes if self._rounds else 0
+            if more_bytes <= 0 or not attempts_left:
+                self._tell(posed, choice, trial, smallest, notes)
+                return
+            over_bytes += more_bytes
             notes.append(
-                f"A plan that was predicted to fit took {over / (1 << 20):,.2f} MiB more than"
-                " asked for when it was measured, and was made anew."
+                f"A plan that was predicted to fit took {_mb(more_bytes)} more than asked for when"
+                " it was measured, and was made anew."
             )
-            budget_bytes -= over
-        self._tell(problem, found, choice, plan, trial, smallest, notes)
 
     def _trial(self, plan: CheckpointPlan) -> Trial:
         self._manager.remove()
         self._manager.apply(plan)
+        self.progress = f"measuring a plan of {len(plan.segments)} segments"
 
         def without() -> None:
             self._manager.switch(False)
@@ -171,23 +153,20 @@ class Planner:
         arms = {_BASELINE: without, _PLAN: with_plan}
         if self._present.layers:
             arms[_PRESENT] = as_it_stands
-        return Trial(self._meter, arms) if self._rounds is None else Trial(
-            self._meter, arms, self._rounds
-        )
+        return Trial(self._meter, arms, self._rounds)
 
     def _tell(
         self,
-        problem: Problem,
-        found: list[Candidate],
+        posed: Posed,
         choice: Choice,
-        plan: CheckpointPlan,
         trial: Trial,
         smallest: Choice,
         notes: list[str],
     ) -> None:
+        problem, found = posed.problem, posed.found
         self._manager.switch(True)
         self._present.shut()
-        is_measured = self._rounds != 0
+        is_measured = self._rounds > 0
         predicted_peak = problem.evaluate(()).peak_bytes
         baseline = trial.outcome(_BASELINE) if is_measured else Outcome(predicted_peak, 0.0)
         present = trial.outcome(_PRESENT) if is_measured and self._present.layers else None
@@ -198,7 +177,7 @@ class Planner:
             )
         chosen = {found[at].segment for at in choice.chosen}
         self.report = PlanReport(
-            plan,
+            self._manager.plan,
             baseline,
             present,
             Outcome(choice.peak_bytes, baseline.step_ms + choice.recompute_ms),
@@ -223,9 +202,13 @@ class Planner:
 def _notes(peaks: list[int]) -> list[str]:
     if max(peaks) <= VARIED * min(peaks):
         return []
-    mib = 1 << 20
-    return [
-        f"The peaks of the steps that were profiled lie between {min(peaks) / mib:,.1f} and"
-        f" {max(peaks) / mib:,.1f} MiB: batches differ. The plan is for the largest of them; leave"
-        " room for larger ones."
-    ]
+    varied = (
+        f"The peaks of the steps that were profiled lie between {_mb(min(peaks))} and"
+        f" {_mb(max(peaks))}: batches differ. The plan is for the largest of them; leave room for"
+        " larger ones."
+    )
+    return [varied]
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from stepscope.checkpointing.policies_kept import keeping
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_plan import ALL, CHEAP, RECOMPUTED
 
-__all__ = ["CUSTOM", "DEAR_OPERATORS", "Policy", "Recompute", "contexts", "dear_operators", "named"]
+__all__ = [
+    "CUSTOM",
+    "DEAR_OPERATORS",
+    "Contexts",
+    "Policy",
+    "Recompute",
+    "contexts",
+    "dear_operators",
+    "is_dear",
+    "named",
+]
 
 # (ctx, op, *args, **kwargs) → torch.utils.checkpoint.CheckpointPolicy
 Policy = Callable[..., Any]
@@ -42,7 +53,6 @@ DEAR_OPERATORS: Final = frozenset(
         "aten._scaled_dot_product_efficient_attention",
         "aten._scaled_dot_product_cudnn_attention",
         "aten._scaled_dot_product_fused_attention_overrideable",
-        "aten.mkldnn_rnn_layer",
     }
 )
 DROPPING: Final = ("dropout_p", "dropout")
@@ -78,21 +88,33 @@ def _draws(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return bool(given)
 
 
-def keep_dear(_context: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
-    """The policy of `recompute="cheap"`.
+def is_dear(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """`recompute="cheap"` keeps its result.
 
     Attention that drops is computed again: a result that is kept takes no random numbers while
     recomputing, and what comes after it would then draw others than in forward.
     """
+    return op in dear_operators() and not _draws(op, args, kwargs)
+
+
+def keep_dear(_context: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+    """The same as a policy of torch's."""
     from torch.utils.checkpoint import CheckpointPolicy
 
-    if op in dear_operators() and not _draws(op, args, kwargs):
+    if is_dear(op, args, kwargs):
         return CheckpointPolicy.MUST_SAVE
     return CheckpointPolicy.PREFER_RECOMPUTE
 
 
-def contexts(recompute: Recompute) -> Callable[[], Any] | None:
-    """The `context_fn` that torch.utils.checkpoint takes; None: everything is computed again."""
+class Contexts(NamedTuple):
+    """What torch.utils.checkpoint takes as `context_fn`. The compiler knows torch's own only."""
+
+    eager: Callable[[], Any]
+    compiled: Callable[[], Any]
+
+
+def contexts(recompute: Recompute) -> Contexts | None:
+    """None: everything is computed again."""
     if isinstance(recompute, str):
         if recompute not in RECOMPUTED:
             raise UsageError(
@@ -100,12 +122,13 @@ def contexts(recompute: Recompute) -> Callable[[], Any] | None:
                 "but matrix products, convolutions and attention), a policy, or a list of the "
                 "operators to keep."
             )
-        return None if recompute == ALL else _selective(keep_dear)
-    if callable(recompute):
-        return _selective(recompute)
-    if not isinstance(recompute, Sequence):
+        if recompute == ALL:
+            return None
+        return Contexts(functools.partial(keeping, is_dear), _selective(keep_dear))
+    if not callable(recompute) and not isinstance(recompute, Sequence):
         raise UsageError(f"recompute={recompute!r} is neither a word, a policy nor a list.")
-    return _selective(_checked(list(recompute)))
+    torchs = _selective(recompute if callable(recompute) else _checked(list(recompute)))
+    return Contexts(torchs, torchs)
 
 
 def _checked(operators: list[Any]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from statistics import median
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ class Profile:
         self.profiled: Profiled | None = None
         self.peaks: list[int] = []  # of the steps that were looked at
 
-    def run(self) -> Iterator[None]:
+    def run(self) -> Generator[None]:
         modules = list(self._modules)
         looked = []
         for _ in range(LOOKS):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from stepscope.checkpointing.candidates import Candidate
@@ -12,7 +14,7 @@ __all__ = ["Choice", "Problem"]
 
 _MIB: Final = float(1 << 20)  # bytes and ms side by side: numbers of like size for the solver
 _GAP: Final = 0.002  # how far from the best a choice may be, as a share of its recompute time
-_SECONDS: Final = 0.7  # for one choice; what was found by then counts
+_SECONDS: Final = 0.5  # for one choice; what was found by then counts
 
 
 class Choice(NamedTuple):
@@ -51,6 +53,7 @@ class Problem:
         self._again: list[_Again] = []
         self._cut(peaks, lives)
         self._exclusive = _exclusive(found)
+        self._smallest: Choice | None = None
 
     def evaluate(self, chosen: Iterable[int]) -> Choice:
         """Where two of them exclude each other the answer means nothing."""
@@ -71,20 +74,36 @@ class Problem:
         nothing = self.evaluate(())
         if nothing.peak_bytes <= budget_bytes:
             return nothing
-        x = self._solve(budget_bytes)
-        found = self.evaluate(x) if x is not None else None
-        return found if found is not None and found.peak_bytes <= budget_bytes else None
+        found = [one for one in self._answers(budget_bytes) if one.peak_bytes <= budget_bytes]
+        if found:
+            return min(found, key=lambda one: one.recompute_ms)
+        smallest = self.least_peak()
+        return smallest if smallest.peak_bytes <= budget_bytes else None
 
     def least_peak(self) -> Choice:
-        """The smallest peak that any choice reaches, with the least recomputing for it."""
-        x = self._solve(None)
-        smallest = self.evaluate(x if x is not None else ())
-        return self.least_time(smallest.peak_bytes) or smallest
+        """The smallest peak that any choice reaches."""
+        if self._smallest is None:
+            found = [self.evaluate(()), *self._answers(None)]
+            self._smallest = min(found, key=lambda one: (one.peak_bytes, one.recompute_ms))
+        return self._smallest
+
+    def _answers(self, budget_bytes: int | None) -> Iterator[Choice]:
+        """With modules alone, which is quick, and with runs of neighbours too."""
+        began = time.monotonic()
+        modules = [at for at, one in enumerate(self._candidates) if one.segment.first is None]
+        for allowed in (modules, range(len(self._candidates))):
+            left_s = _SECONDS - (time.monotonic() - began)
+            if allowed and left_s > 0 and (allowed is modules or len(allowed) > len(modules)):
+                x = self._solve(budget_bytes, frozenset(allowed), left_s)
+                if x is not None:
+                    yield self.evaluate(x)
 
     # ---- the program that is solved ----
 
-    def _solve(self, budget_bytes: int | None) -> list[int] | None:
-        """The chosen ones; without a budget those with the smallest peak.
+    def _solve(
+        self, budget_bytes: int | None, allowed: frozenset[int], seconds: float
+    ) -> list[int] | None:
+        """The chosen ones of those allowed; without a budget those with the smallest peak.
 
         Columns: the candidates (0 or 1), for each level what is absent in it (MiB), and the peak.
         Neighbouring levels differ in few candidates, so each is told by how it differs from the
@@ -94,8 +113,6 @@ class Problem:
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         count, levels = len(self._candidates), len(self._levels)
-        if not count:
-            return None
         peak = count + levels
         cost = np.zeros(peak + 1)
         if budget_bytes is None:
@@ -103,7 +120,7 @@ class Problem:
         else:
             cost[:count] = [one.recompute_ms for one in self._candidates]
         lower, upper = np.zeros(peak + 1), np.full(peak + 1, np.inf)
-        upper[:count] = 1.0
+        upper[:count] = [1.0 if at in allowed else 0.0 for at in range(count)]
         whole = np.zeros(peak + 1)
         whole[:count] = 1
         if budget_bytes is not None:
@@ -115,7 +132,7 @@ class Problem:
             bounds=Bounds(lower, upper),
             constraints=LinearConstraint(rows, low, high),
             options={"mip_rel_gap": _GAP if budget_bytes is not None else 1e-4,
-                     "time_limit": _SECONDS},
+                     "time_limit": seconds},
         )  # fmt: skip
         if result.x is None:
             return None
@@ -190,18 +207,14 @@ class Problem:
 
 
 def _exclusive(found: list[Candidate]) -> list[tuple[int, ...]]:
-    """For each call that several candidates cover: one of them at most."""
-    covering: dict[int, list[int]] = {}
+    """Groups of which one at most can be chosen: those that cover the same call. Where ranges
+    meet, all of them cover the first call of one of them, so only those are looked at."""
+    begins = sorted({calls.start for one in found for calls in one.calls})
+    covering: dict[int, list[int]] = {begin: [] for begin in begins}
     for at, one in enumerate(found):
-        for call in one.calls:
-            covering.setdefault(call, []).append(at)
-    groups = {frozenset(ats) for ats in covering.values() if len(ats) > 1}
-    # A group within another says nothing new; it can only be in one that shares its members.
-    by_member: dict[int, list[frozenset[int]]] = {}
-    for group in groups:
-        for at in group:
-            by_member.setdefault(at, []).append(group)
-    largest = [
-        group for group in groups if not any(group < other for other in by_member[min(group)])
-    ]
-    return sorted(tuple(sorted(group)) for group in largest)
+        for calls in one.calls:
+            first = bisect_left(begins, calls.start)
+            for begin in begins[first : bisect_left(begins, calls.stop)]:
+                covering[begin].append(at)
+    groups = {tuple(dict.fromkeys(ats)) for ats in covering.values() if len(ats) > 1}
+    return sorted(groups)

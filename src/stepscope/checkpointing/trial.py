@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from statistics import median
 from typing import Final
 
@@ -10,12 +10,12 @@ from stepscope.checkpointing.meter import Meter
 from stepscope.model.checkpoint_plan import Outcome
 from stepscope.stats.paired import paired_ratio
 
-__all__ = ["Arm", "Trial"]
+__all__ = ["ROUNDS", "Arm", "Trial"]
 
 ROUNDS: Final = 5
 # A step after a change is not like the others: torch and libc have other memory at hand.
 SETTLE: Final = 1
-STEPS: Final = 3  # measured of each arm in each round
+STEPS: Final = 3
 
 Arm = str
 
@@ -24,42 +24,47 @@ class Trial:
     """`run` yields where a step of the program is due; what was measured is in `outcomes`."""
 
     def __init__(
-        self, meter: Meter, arms: Mapping[Arm, Callable[[], None]], rounds: int = ROUNDS
+        self,
+        meter: Meter,
+        arms: Mapping[Arm, Callable[[], None]],
+        rounds: int = ROUNDS,
+        steps: int = STEPS,
     ) -> None:
-        """arms: how to switch to each; the first is what the others are compared with."""
-        self._meter, self._arms, self._rounds = meter, arms, rounds
-        self._ms: dict[Arm, list[float]] = {arm: [] for arm in arms}  # medians, one a round
+        """arms: how to switch to each; the first is what the others are compared with. steps: that
+        are measured of each arm in each round."""
+        self._meter, self._arms, self._rounds, self._steps = meter, arms, rounds, steps
+        self.round_ms: dict[Arm, list[float]] = {arm: [] for arm in arms}  # medians, one a round
         self._peaks: dict[Arm, int] = dict.fromkeys(arms, 0)
 
-    def run(self) -> Iterator[None]:
+    def run(self) -> Generator[None]:
         names = list(self._arms)
         for number in range(self._rounds):
             # There and back: what drifts with time meets each arm as early as late.
             for arm in names if number % 2 == 0 else reversed(names):
                 self._arms[arm]()
-                yield from self._steps(arm)
+                yield from self._turn(arm)
 
-    def _steps(self, arm: Arm) -> Iterator[None]:
+    def _turn(self, arm: Arm) -> Generator[None]:
         for _ in range(SETTLE):
             yield
         taken = []
-        for _ in range(STEPS):
+        for _ in range(self._steps):
             self._meter.mark()
             began = self._meter.moment()
             yield
             ended = self._meter.moment()
             self._peaks[arm] = max(self._peaks[arm], self._meter.mark().peak_bytes)
             taken.append((began, ended))
-        self._ms[arm].append(median(self._meter.ms(began, ended) for began, ended in taken))
+        self.round_ms[arm].append(median(self._meter.ms(began, ended) for began, ended in taken))
 
     def outcome(self, arm: Arm) -> Outcome:
         """Once `run` is through."""
-        baseline = self._ms[next(iter(self._arms))]
-        ratio = paired_ratio(baseline, self._ms[arm])
+        baseline = self.round_ms[next(iter(self._arms))]
+        ratio = paired_ratio(baseline, self.round_ms[arm])
         return Outcome(
             self._peaks[arm],
-            median(self._ms[arm]),
+            median(self.round_ms[arm]),
             ratio.low if ratio else None,
             ratio.high if ratio else None,
-            STEPS * len(self._ms[arm]),
+            self._steps * len(self.round_ms[arm]),
         )

@@ -121,16 +121,16 @@ def _checkpointing(part: Part) -> Callable[..., Any]:
         if part.is_removed or not part.switch.on or not torch.is_grad_enabled():
             return body(module, *args, **kwargs)
         bound = {name: kwargs.pop(name) for name in tuple(kwargs) if name in TORCHS_OWN}
+        # The compiler turns the call below into an operator of its own, and decides by itself what
+        # to compute again; it changes buffers once.
+        compiling = torch.compiler.is_compiling()
         if part.contexts is not None:
-            kwargs["context_fn"] = part.contexts
-        # The compiler turns this call into an operator of its own, and decides by itself what to
-        # compute again; it changes buffers once.
-        function = (
-            functools.partial(body, module, **bound)
-            if torch.compiler.is_compiling()
-            else SegmentCall(part, module, bound)
-        )
-        return checkpoint(function, *args, use_reentrant=False, **kwargs)
+            kwargs["context_fn"] = part.contexts.compiled if compiling else part.contexts.eager
+        if compiling:
+            function = functools.partial(body, module, **bound)
+            return checkpoint(function, *args, use_reentrant=False, **kwargs)
+        call = SegmentCall(part, module, bound)
+        return checkpoint(call, *call.prepare(args), use_reentrant=False, **kwargs)
 
     return run
 
@@ -145,9 +145,15 @@ def _without_self(forward: Callable[..., Any]) -> Callable[..., Any]:
     return body
 
 
-def _modules_inside(module: Any) -> Iterable[Any]:
-    modules: Iterable[Any] = module.modules()
-    return modules
+def _modules_inside(*modules: Any) -> list[Any]:
+    """With those inside them. Every forward asks, and `Module.modules()` takes longer because it
+    makes names; shared ones may come twice here."""
+    found = list(modules)
+    for module in found:
+        children = module._modules
+        if children:
+            found += [child for child in children.values() if child is not None]
+    return found
 
 
 def _children_of_run(segment: Segment, sequential: Any) -> Iterator[Any]:
@@ -162,6 +168,5 @@ def _run_children(segment: Segment, sequential: Any, value: Any) -> Any:
     return value
 
 
-def _modules_of_run(segment: Segment, sequential: Any) -> Iterator[Any]:
-    for child in _children_of_run(segment, sequential):
-        yield from child.modules()
+def _modules_of_run(segment: Segment, sequential: Any) -> list[Any]:
+    return _modules_inside(*_children_of_run(segment, sequential))

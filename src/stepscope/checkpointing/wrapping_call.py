@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from stepscope.checkpointing.engine_observers import note_failure
 from stepscope.checkpointing.policies import Recompute, contexts, named
+from stepscope.checkpointing.wrapping_arguments import ArgumentHabits, ArgumentsBefore
 from stepscope.checkpointing.wrapping_buffers import BufferHabits, BuffersBefore
 from stepscope.model.checkpoint_plan import Segment
 
@@ -45,7 +46,7 @@ class Part:
     ) -> None:
         self.body, self.inside = body, inside
         self.runner, self.switch = runner, switch
-        self.habits = BufferHabits()
+        self.habits, self.argument_habits = BufferHabits(), ArgumentHabits()
         self.is_removed = False
         self.label = segment.label
         self._segment = segment
@@ -72,6 +73,18 @@ class SegmentCall:
         self.origin: Any = None  # where the engine runs ahead: what it needs to know for that
         self._bound = bound
         self._buffers: BuffersBefore | None = None
+        self._arguments: ArgumentsBefore | None = None
+
+    def prepare(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Before torch is given the arguments: those to give it."""
+        try:
+            arguments = self.part.argument_habits.before(args)
+            given = args if arguments is None else arguments.for_torch()
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            note_failure("arguments before a forward", error)
+            return args
+        self._arguments = arguments
+        return given
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The first time forward; from then on what torch needs for a backward."""
@@ -85,20 +98,26 @@ class SegmentCall:
         """In forward."""
         part, module = self.part, self.module
         training = bool(module.training)
+        if self._arguments is not None:
+            args = self._arguments.for_forward()
         try:
             self._buffers = part.habits.before(part.inside(module), training)
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             note_failure("buffers before a forward", error)
         result = part.body(module, *args, **kwargs)
-        if self._buffers is not None:
-            try:
+        try:
+            if self._buffers is not None:
                 part.habits.learn(self._buffers, training)
-            except Exception as error:  # noqa: BLE001 - the border with the user's program
-                note_failure("buffers after a forward", error)
+            if self._arguments is not None:
+                part.argument_habits.learn(self._arguments)
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            note_failure("what a forward changed", error)
         return result
 
     def compute_again(self, args: Any, kwargs: Any) -> Any:
-        """In backward: buffers stay as they are."""
+        """In backward: from what forward was given, and buffers stay as they are."""
+        if self._arguments is not None:
+            args = self._arguments.for_recomputing(args)
         if self._buffers is None:
             return self.part.body(self.module, *args, **kwargs)
         with self._buffers.put_in():

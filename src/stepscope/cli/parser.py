@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from stepscope import __version__
-from stepscope.cli import doctor, memory, report, run, runs
+from stepscope.cli import doctor, memory, plan, report, run, runs
 from stepscope.errors import UsageError
 
 __all__ = ["parse"]
@@ -30,7 +30,7 @@ def parse(arguments: list[str]) -> Callable[[], int]:
     parser = _Parser(prog="stepscope", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"stepscope {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for module in (run, report, memory, runs, doctor):
+    for module in (run, plan, report, memory, runs, doctor):
         module.add_to(commands)
     ours, command = _split(arguments)
     options = parser.parse_args(ours)
@@ -42,12 +42,14 @@ def parse(arguments: list[str]) -> Callable[[], int]:
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Behind `run`, everything from the first word that is no option of ours is the program's."""
-    if arguments[:1] != ["run"]:
+    """Behind `run` and `plan`, everything from the first word that is no option of ours is the
+    program's."""
+    with_value = {"run": run.WITH_VALUE, "plan": plan.WITH_VALUE}.get("".join(arguments[:1]))
+    if with_value is None:
         return arguments, []
     at = 1
     while at < len(arguments) and run.is_option(arguments[at]):
-        at += 2 if arguments[at] in run.WITH_VALUE else 1
+        at += 2 if arguments[at] in with_value else 1
     skip = 1 if arguments[at : at + 1] == ["--"] else 0
     return arguments[:at], arguments[at + skip :]
 

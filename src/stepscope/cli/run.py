@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from stepscope.config import DEFAULTS, Level, MemoryDetail, Settings
+from stepscope.config import DEFAULTS, Level, MemoryDetail, PlanWish, Settings
 
 __all__ = ["WITH_VALUE", "add_to", "is_option"]
 
-WITH_VALUE = ("-o", "--output", "--name", "--level")
+WITH_VALUE = ("-o", "--output", "--name", "--level", "--plan")
 _OF_PYTHON = ("-m", "-c")  # with these a command begins
 _ABOUT = """Run a command and tell why it is slow. The program's input, output, exit code and
 signals stay its own; stepscope speaks on stderr."""
@@ -25,7 +25,7 @@ def add_to(commands: Any) -> None:
         epilog="CMD is train.py, -m package, python …, torchrun …, or any other command.",
         allow_abbrev=False,
     )
-    output, name, level = WITH_VALUE[:2], WITH_VALUE[2], WITH_VALUE[3]
+    output, name, level, plan = WITH_VALUE[:2], *WITH_VALUE[2:]
     parser.add_argument(*output, metavar="DIR", type=Path, help="put the run there (new or empty)")
     parser.add_argument(name, default="", help="name of the run (default: time and script)")
     parser.add_argument(
@@ -41,6 +41,9 @@ def add_to(commands: Any) -> None:
         "--python-heap",
         action="store_true",
         help="with --memory: Python's own objects by line too (tracemalloc: slow)",
+    )
+    parser.add_argument(
+        plan, metavar="FILE", type=Path, help="recompute what this checkpoint plan says"
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="no status line, no report")
     parser.add_argument(
@@ -62,11 +65,19 @@ def _run(options: argparse.Namespace) -> int:
             words=tuple(options.command),
             output=options.output,
             name=options.name,
-            settings=Settings(level=Level(options.level), memory=_memory(options)),
+            settings=Settings(Level(options.level), _memory(options), _plan(options)),
             quiet=options.quiet,
             json=options.json,
         )
     )
+
+
+def _plan(options: argparse.Namespace) -> PlanWish | None:
+    if options.plan is None:
+        return None
+    from stepscope.session.plan_show import check_plan
+
+    return PlanWish(path=str(check_plan(options.plan)))
 
 
 def _memory(options: argparse.Namespace) -> tuple[MemoryDetail, ...]:

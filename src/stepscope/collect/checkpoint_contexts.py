@@ -71,7 +71,7 @@ class Forward:
         saved, self._saved = self._saved, None
         self._call.started_ns = started_ns
         if saved is not None:
-            self._call.saved_bytes = saved.freed_bytes()
+            self._call.saved_bytes = saved.saved_bytes()
         self._door.tell_checkpointed(self._call, duration_ns)
 
 

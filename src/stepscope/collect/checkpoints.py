@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from stepscope.collect.chain import Patches, keep_from_compiling, like, placed
-from stepscope.collect.checkpoint_contexts import Again, Forward, Running
+from stepscope.collect.checkpoint_contexts import Again, Forward, Running, now_ns
 from stepscope.collect.checkpoint_layers import LayerNames, Place, is_managers
 from stepscope.collect.checkpoint_reentrant import Reentrant
-from stepscope.collect.checkpoint_saved import Saved, storages_bytes
+from stepscope.collect.checkpoint_saved import Saved, only_kept_for_it, storages_bytes
 
 __all__ = ["CheckpointCall", "CheckpointDoor", "Listener", "door"]
 
 _GENERATOR = "_checkpoint_without_reentrant_generator"
+# Modules of torch's that have it by their own name.
+_ALSO_THERE = ("torch.distributed._composable.checkpoint_activation",)
 _CHECKS = "_allowed_determinism_checks_to_fns"
 _OURS = "stepscope: "  # and the name of the check that the program asked for
 
@@ -48,8 +51,9 @@ class CheckpointCall:
         self.wants_bytes = wants_bytes
         self.started_ns = 0
         self.kept_bytes = -1  # storages of its tensor arguments; -1: nobody asked
-        # Storages that its forward would have kept for backward and that are gone when it returns;
-        # -1: not known (yet: a reentrant one shows it when it is recomputed).
+        # Storages that its forward would have kept for backward and that are gone when it returns,
+        # less activations among its arguments that are kept only because of it; -1: not known (yet:
+        # a reentrant one shows it when it is recomputed).
         self.saved_bytes = -1
         self.recomputations = 0
         self.listeners: tuple[Listener, ...] = ()  # that were told of it when its forward returned
@@ -81,6 +85,7 @@ class CheckpointDoor:
         self._stands = False
         self._names: LayerNames | None = None
         self.running = Running()
+        self.counting_ns = 0  # that counting bytes took
         self.errors = 0  # of ours and of listeners, that were kept from the program
         self.failed: Callable[[str, BaseException], None] | None = None  # is told of these
 
@@ -181,7 +186,10 @@ class CheckpointDoor:
             self._checks = checks
             for name, check in list(checks.items()):
                 checks[_OURS + name] = self._counting(check)
-        self._patches.replace(checkpointing, _GENERATOR, self._in_front_of)
+        original = getattr(checkpointing, _GENERATOR, None)
+        for owner in (checkpointing, *filter(None, map(sys.modules.get, _ALSO_THERE))):
+            if getattr(owner, _GENERATOR, None) is original:
+                self._patches.replace(owner, _GENERATOR, self._in_front_of)
         function = getattr(checkpointing, "CheckpointFunction", None)
         if function is not None:
             self._patches.replace(function, "apply", Reentrant(self, torch).in_front_of)
@@ -193,10 +201,12 @@ class CheckpointDoor:
         def counting(tensor: Any) -> Any:
             saved = running.saved
             if saved is not None:
+                began_ns = now_ns()
                 try:
                     saved.add(tensor)
                 except Exception as error:  # noqa: BLE001 - a tensor without a storage
                     self.guard(error)
+                self.counting_ns += now_ns() - began_ns
             return check(tensor)
 
         return placed(counting)
@@ -249,7 +259,8 @@ class CheckpointDoor:
         call = self.made(function, given[at.others :], more)
         saved = None
         if call.wants_bytes and f"{_OURS}{check}" in (self._checks or ()):
-            saved, check = Saved(self._weak), f"{_OURS}{check}"
+            given_bytes = only_kept_for_it(given[at.others :], self._torch.Tensor)
+            saved, check = Saved(self._weak, given_bytes), f"{_OURS}{check}"
         new = list(given)
         new[at.context_fn] = functools.partial(self._contexts, theirs, call, saved)
         new[at.check] = check

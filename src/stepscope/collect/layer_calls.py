@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from stepscope.collect.chain import placed
 from stepscope.collect.graph_nodes import can_mark, nodes_of
@@ -18,19 +19,22 @@ __all__ = ["Look", "SampledCalls"]
 
 MOST_CALLS = 2000  # of a step: with those of backward, half of what the recorder's ring can hold
 MARK_NS = 900  # what a hook on a node costs where torch calls it; the clock inside sees the rest
-_PASSED, _RECOMPUTED = -1, -2
+_PASSED = -1
 
 Table = Mapping[int, int]  # id of a module → number of the layer
 Look = Callable[[Any, tuple[Any, ...], Any], None]  # shown module, arguments and result
 
 
+def _weakly(result: Any) -> Callable[[], Any]:
+    """Not to be kept alive by us: what a checkpoint saves is what is gone when it returns."""
+    try:
+        return weakref.ref(result)
+    except TypeError:  # a tuple, None
+        return lambda: result
+
+
 def _nobody(_: Any) -> None:
     """Nobody wants to know."""
-
-
-class Recomputed(NamedTuple):
-    calls: int
-    ns: int
 
 
 class SampledCalls:
@@ -46,7 +50,7 @@ class SampledCalls:
         self._live = True
         self._marking = False
         self._current: LayerCall | None = None
-        self._returned: Any = None  # by the call that was left last
+        self._returned = _weakly(None)  # by the call that was left last
         self._table: Table = {}
         self._table_of = table_of
         self.look: Look | None = None  # who else wants to see the calls
@@ -58,21 +62,15 @@ class SampledCalls:
         self._with_gradients = torch.is_grad_enabled
         self._can_mark, self._tensor = can_mark(torch), torch.Tensor
         self._saved = SavedBytes(torch)
-        self._recomputed_calls = self._recomputed_ns = 0
         self.call = self._make_call()
 
     def close(self) -> None:
         """The step is over. Nodes that outlive it keep their hooks, which do nothing any more."""
         self._live = False
-        self._returned = None
+        self._returned = _weakly(None)
         self.own_ns += len(self._marks) * MARK_NS
         set_backward_times(self._marks)
         self._marks.clear()
-
-    @property
-    def recomputed(self) -> Recomputed:
-        """Outermost calls within a backward: what torch.utils.checkpoint did not keep."""
-        return Recomputed(self._recomputed_calls, self._recomputed_ns)
 
     def backward_done(self) -> None:
         if not self._is_open(self._backward):  # else it was one inside another
@@ -125,16 +123,15 @@ class SampledCalls:
         made = self._current = LayerCall(number, parent)
         if number >= 0:
             given = (*args, *kwargs.values())
-            self._mark(made, given, True, any(one is self._returned for one in given))
+            self._mark(made, given, True, self._is_returned(given))
             if parent is None:
                 self.entered((*args, *kwargs.values()))
             self.at(number)
         return made
 
     def _number_outermost(self, module: Any) -> int:
-        if self._is_open(self._backward):
-            return _RECOMPUTED
-        if not self._with_gradients():  # evaluation
+        # Recomputed in a backward, or evaluation.
+        if self._is_open(self._backward) or not self._with_gradients():
             return _PASSED
         self._marking = self._can_mark()
         self._table = self._table_of(module)
@@ -151,21 +148,23 @@ class SampledCalls:
             self._keep(made)
             if parent is not None:
                 parent.inside += made.lasted
-            self._mark(made, (result,), False, result is self._returned)
-            self._returned = result
+            self._mark(made, (result,), False, self._is_returned((result,)))
+            self._returned = _weakly(result)
             if not module._modules and self._marking and self._with_gradients():
                 saved = self._saved.of_call(module, args, result)
                 made.saved = -1 if saved is None else saved
             if self.look is not None:
                 self.look(module, args, result)
-        elif made.number == _RECOMPUTED:
-            self._recomputed_calls += 1
-            self._recomputed_ns += made.lasted
         own_ns = (made.start - began_ns) + (self._now() - ended_ns) + made.own
         if parent is not None:
             parent.own += own_ns
         else:
             self.own_ns += own_ns
+
+    def _is_returned(self, values: tuple[Any, ...]) -> bool:
+        """One of them is what the call before this one returned."""
+        returned = self._returned()
+        return returned is not None and any(one is returned for one in values)
 
     def _keep(self, made: LayerCall) -> None:
         if len(self.calls) < MOST_CALLS:

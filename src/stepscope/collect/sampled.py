@@ -58,14 +58,17 @@ class Roots:
 
     def __init__(self) -> None:
         self._seen: dict[int, Callable[[], Any]] = {}
+        self.first_call: Callable[[Any], None] | None = None  # is shown each before it runs
 
     def add(self, module: Any) -> None:
-        """Never raises: it is called from the hook on module calls."""
+        """Called from the hook on module calls, before the module runs."""
         if id(module) not in self._seen and len(self._seen) < MOST_ROOTS:
             try:
                 self._seen[id(module)] = weakref.ref(module)
             except TypeError:
                 return
+            if self.first_call is not None:
+                self.first_call(module)
 
     def modules(self) -> list[Any]:
         """Those that are still there."""

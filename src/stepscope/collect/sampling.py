@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.layers import LayersCollector
 from stepscope.collect.op_log import OpLogCollector
 from stepscope.collect.operators import OPERATOR_PLANS, OperatorsCollector
+from stepscope.collect.recomputations import CheckpointsCollector
 from stepscope.collect.sampled import PACES, Pace, SampledSteps
 from stepscope.collect.traits import TraitsCollector
 from stepscope.collect.watch import Watch
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from stepscope.collect.cuda_memory import CudaHistory
     from stepscope.collect.tensor_memory import TensorMemory
 
-__all__ = ["Sampling"]
+__all__ = ["Guide", "Sampling"]
 
 # Where steps are short, most of them are passed by: after the first ones, and while nobody looks.
 QUIET_NS: Final = 3_000_000
@@ -28,6 +29,16 @@ ALL_STEPS: Final = 64
 MEMORY_PACE: Final = Pace(0.005, 2, 1.3, 60)
 
 DEFAULT = "basic"
+
+
+class Guide(Protocol):
+    """Changes the training as it goes. Neither call may raise."""
+
+    def seen(self, module: Any) -> None:
+        """An outermost module is about to run for the first time."""
+
+    def stepped(self, optimizer: Any) -> None:
+        """A step of an optimizer has ended: every one."""
 
 
 class Sampling:
@@ -41,10 +52,12 @@ class Sampling:
         self.watch = Watch()
         self._told, self._quiet_until_ns = 0, 0
         self._unseen: Callable[[Any], None] | None = None  # `_stepped` where dynamo does not look
+        self._guide: Guide | None = None
         self._layers = LayersCollector(self.watch)
         self._operators = OperatorsCollector(OPERATOR_PLANS[level])
         self._steps = SampledSteps(self.watch, pace or (MEMORY_PACE if memory else PACES[level]))
         self._traits = TraitsCollector(self._steps.roots, self._layers)
+        self._checkpoints = CheckpointsCollector()
         self._memory: TensorMemory | None = None
         if memory:
             from stepscope.collect.python_heap import PythonLines
@@ -53,7 +66,7 @@ class Sampling:
             lines = PythonLines() if "python" in memory else None
             self._memory = TensorMemory(self._steps.roots, self._layers, lines)
         with_memory = (self._memory,) if self._memory is not None else ()
-        self._steps.samplers = (self._layers, self._traits, *with_memory)
+        self._steps.samplers = (self._layers, self._traits, self._checkpoints, *with_memory)
         self._op_log = OpLogCollector(
             lambda: self._traits.is_eager, self._steps_busy, self._steps.roots.modules
         )
@@ -62,6 +75,7 @@ class Sampling:
             *with_memory,
             self._layers,
             self._traits,
+            self._checkpoints,
             self._operators,
             self._op_log,
             self._steps,
@@ -72,6 +86,8 @@ class Sampling:
         return Sampling, ("production",)
 
     def stepped(self, optimizer: Any) -> None:
+        if self._guide is not None:
+            self._guide.stepped(optimizer)
         now_ns = time.monotonic_ns()
         if now_ns < self._quiet_until_ns:
             return
@@ -109,6 +125,11 @@ class Sampling:
     def _steps_busy(self) -> bool:
         """Whether somebody looks at the step that begins."""
         return self._steps.is_looking or self._operators.is_looking
+
+    def follow(self, guide: Guide) -> None:
+        """Before the start: somebody changes the training as it goes."""
+        self._guide = guide
+        self._steps.roots.first_call = guide.seen
 
     def watch_cuda(self, history: CudaHistory) -> None:
         """Before the start: the memory of GPUs is looked at too, if any is."""

@@ -37,18 +37,23 @@ class SavedBytes:
         return sum(self._of_node(node) for node in self._between(args, result, MOST_NODES))
 
     def of_block(self, module: Any, args: tuple[Any, ...], result: Any) -> int | None:
-        """Of a call with modules inside it, without what is kept anyway: arguments, result,
-        parameters and buffers. `module`: None where the function is none."""
+        """What not keeping it saves, of a call with modules inside it: without what is kept anyway
+        (result, parameters, buffers) and less its arguments. `module`: None where the function is
+        none."""
         if self._hooks(True) is not None or not nobody_watches(self._torch):
             return None
         nodes = self._between(args, result, MOST_NODES_OF_BLOCK)
         if len(nodes) == MOST_NODES_OF_BLOCK:
             return None
-        kept = [*tensors_of((args, result), self._tensor)]
-        kept += [node.variable for node in nodes if hasattr(node, "variable")]
+        kept = [node.variable for node in nodes if hasattr(node, "variable")]
         kept += [] if module is None else module.buffers()
-        self._seen.update(_storage(tensor) for tensor in kept)
-        return sum(self._of_node(node) for node in nodes)
+        kept += tensors_of((result,), self._tensor)
+        # Activations that it was given: nothing is saved where it would have kept them itself, and
+        # less than nothing where they are kept only for it.
+        given = {_storage(one): one for one in tensors_of(args, self._tensor) if one.requires_grad}
+        self._seen.update({_storage(tensor) for tensor in kept} - set(given))
+        saved = sum(self._of_node(node) for node in nodes)
+        return max(0, saved - sum(int(one.untyped_storage().nbytes()) for one in given.values()))
 
     def _between(self, args: tuple[Any, ...], result: Any, most: int) -> list[Any]:
         """The nodes that lead from what was given to the result."""

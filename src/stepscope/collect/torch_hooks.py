@@ -12,7 +12,7 @@ from stepscope.collect.forward import ForwardCollector
 from stepscope.collect.gpu import AllocatorSource
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.loader import LoaderCollector
-from stepscope.collect.sampling import Sampling
+from stepscope.collect.sampling import Guide, Sampling
 from stepscope.collect.saves import SavesCollector
 from stepscope.collect.steps import StepsCollector
 from stepscope.collect.timeline import CudaDriver, CudaTimeline
@@ -36,6 +36,10 @@ class TorchHooks:
         self._timeline: CudaTimeline | None = None
         memory = [part for part in os.environ.get("STEPSCOPE_MEMORY", "").split(",") if part]
         self._sampling = Sampling(os.environ.get("STEPSCOPE_LEVEL", ""), memory=memory)
+
+    def follow(self, guide: Guide) -> None:
+        """Before the start: somebody changes the training as it goes."""
+        self._sampling.follow(guide)
 
     def start(self, recorder: Recorder) -> None:
         """One collector that cannot start does not keep the others from starting."""

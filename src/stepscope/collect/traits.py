@@ -124,7 +124,6 @@ class TraitsCollector(HookingCollector):
         self._looks += 1
         self._tell(traits.ITEM_CALLS, self._syncs.count)
         self._tell(traits.AUTOCAST, self._autocast)
-        self._tell_recomputed()
         roots = self._roots.modules()
         if self._channels_last:
             self._tell(
@@ -132,12 +131,6 @@ class TraitsCollector(HookingCollector):
             )
         self._tell(traits.COMPILED, facts.is_compiled(roots))
         return self._recorder.now_ns() - began_ns
-
-    def _tell_recomputed(self) -> None:
-        if self._layers is None or self._layers.calls is None:
-            return
-        calls, ns = self._layers.calls.recomputed
-        self._tell(traits.RECOMPUTE, {"calls": calls, "ms": ns / 1e6})
 
     def _look(self, module: Any, args: tuple[Any, ...], _: Any) -> None:
         """At each module call of the model, once it has returned."""

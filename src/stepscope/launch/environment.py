@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from stepscope.config import (
     ENV_LEVEL,
     ENV_MEMORY,
     ENV_PACKAGE,
+    ENV_PLAN,
     ENV_RUN,
     ENV_STATUS,
     Settings,
@@ -37,4 +39,5 @@ def child_environment(
         ENV_PACKAGE: str(_PACKAGE.parent),
         ENV_LEVEL: settings.level.value,
         ENV_MEMORY: ",".join(settings.memory),
+        ENV_PLAN: json.dumps(settings.plan._asdict()) if settings.plan is not None else "",
     }

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from stepscope.model.checkpoint_details import Checkpointing
 from stepscope.model.finding import Location
 from stepscope.model.memory import Memory
 from stepscope.model.timeline import Timeline
@@ -163,3 +164,4 @@ class Details:
     traits: Mapping[str, Any] = field(default_factory=dict)
     timeline: Timeline | None = None
     memory: Memory | None = None  # where it was asked for (--memory)
+    checkpointing: Checkpointing | None = None  # where activations are recomputed

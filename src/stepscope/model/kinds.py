@@ -35,6 +35,10 @@ class Signal:
     # Computation.
     SHORT_OP_US: Final = 40.0  # operators this short on average may be mostly their own dispatch
     TINY_OP_US: Final = 10.0  # an operator this short is mostly its own dispatch
+    # What recomputing saves may take this much of what was free: memory is sampled and not
+    # followed, allocators round up, and other programs use it as well.
+    AMPLE_SHARE: Final = 0.5
+    POOR_SHARE: Final = 0.25  # of the bytes that recomputing saves in a millisecond elsewhere
     MATMUL_SHARE: Final = 0.5  # of the step, in products that lower precision speeds up
     # Host.
     WANTED_PER_CPU: Final = 1.5  # threads that run or want to, for each CPU

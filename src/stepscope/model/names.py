@@ -64,6 +64,16 @@ LAYER_SAVED_BYTES: Final = "layer.saved_bytes"  # sample; arg: number of the lay
 OP: Final = "op"  # mark; arg: self ns over the profiled steps; text: "name\tcalls\tsteps"
 OP_LOGGED: Final = "op.logged"  # mark; arg: calls in the logged step; text: JSON, what it was given
 # (collect/op_log.py); {"again": true}: those before do not count
+# Activation checkpoints of the program (collect/recomputations.py).
+CHECKPOINT_LAYER: Final = "checkpoint.layer"  # mark; arg: number; text: JSON: layer, and file, line
+# and function of the call where known
+CHECKPOINT_AGAIN: Final = "checkpoint.recompute"  # span of a recomputation; arg: number of the
+# layer, 0: one of those that are too many
+CHECKPOINT_SAVED: Final = "checkpoint.saved_bytes"  # sample, on sampled steps; arg: number of the
+# layer; value: bytes that its calls did not keep, all together when that was most
+CHECKPOINT_LEFT: Final = "checkpoint.left_bytes"  # sample, once a sampled step, while it is
+# recomputed; value: left under the nearest limit; arg: the limit; text: its kind
+
 TRAIT: Final = "trait"  # mark; text: "name\tJSON": a fact about the program (model/traits.py)
 
 # Operations: blocks that the program itself named (profilers/). `text` of all these is the identity

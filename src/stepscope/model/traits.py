@@ -19,7 +19,6 @@ __all__ = [
     "ITEM_CALLS",
     "OPS_PER_STEP",
     "OPTIMIZERS",
-    "RECOMPUTE",
     "THREADS",
 ]
 
@@ -38,7 +37,6 @@ FLUSHES_DENORMALS: Final = "flushes_denormals"  # bool
 THREADS: Final = "threads"  # torch.get_num_threads()
 INTEROP_THREADS: Final = "interop_threads"
 COMPILED: Final = "compiled"  # bool: the model went through torch.compile
-RECOMPUTE: Final = "recompute"  # {"calls": n a step, "ms": a step}: torch.utils.checkpoint
 OPS_PER_STEP: Final = "ops_per_step"  # {"ops": a step, "median_us": of one}: operators that the
 # program or autograd called, those that they consist of included in their time
 ITEM_CALLS: Final = "item_calls"  # Tensor.item() and its like, a step, outside the optimizer

@@ -17,6 +17,8 @@ __all__ = [
     "Tick",
     "line_chart",
     "numbered_chart",
+    "point_path",
+    "range_ticks",
     "stacked_chart",
     "step_chart",
     "time_ticks",
@@ -194,6 +196,24 @@ def _scaled(top: float, unit: str) -> tuple[float, str]:
     if unit == "ms" and top >= 5000:
         return 1000.0, "s"
     return 1.0, unit
+
+
+def range_ticks(low: float, high: float, unit: str) -> list[Tick]:
+    """A few round numbers between two, from the lower one on."""
+    scale, name = _scaled(high, unit)
+    step = _round_step((high - low) / scale / 7)
+    places = max(0, -math.floor(math.log10(step)))
+    numbers = range(math.ceil(low / scale / step), math.floor(high / scale / step) + 1)
+    ticks = ((number * step, (number * step * scale - low) / (high - low)) for number in numbers)
+    return [
+        Tick(at, f"{value:,.{places}f} {name}".strip()) for value, at in ticks if 0.04 < at < 0.94
+    ]
+
+
+def point_path(points: Iterable[tuple[float, float]]) -> str:
+    """A line from place to place."""
+    drawn = [f"{_across(left)} {_across(top)}" for left, top in points]
+    return "M" + "L".join(drawn) if drawn else ""
 
 
 def _clock_step(least_s: float) -> float:

@@ -26,6 +26,7 @@ from stepscope.model.summary import Summary
 from stepscope.model.timeline import Timeline
 from stepscope.report import units
 from stepscope.report.charts import Chart, Line, bucket_label, line_chart, step_chart
+from stepscope.report.checkpoint_panel import checkpoint_panel
 from stepscope.report.excerpts import Excerpts
 from stepscope.report.flames import lay_out
 from stepscope.report.memory_icicle import category_class
@@ -71,6 +72,8 @@ def render_page(summary: Summary, details: Details | None, source: Source) -> st
         own_files=_own_files(found),
         lines_shown=_LINES,
         memory=None if found.memory is None else memory_panel(found.memory),
+        checkpointing=None if found.checkpointing is None
+        else checkpoint_panel(found.checkpointing),
     )  # fmt: skip
 
 

@@ -12,11 +12,13 @@ from rich.text import Text
 
 from stepscope.model.finding import Finding, Location
 from stepscope.model.summary import PhaseShare, RankSummary, Summary
+from stepscope.report.checkpointing import checkpointing_parts
 from stepscope.report.figures import speedup
 from stepscope.report.glyphs import Glyphs, glyphs_for
 from stepscope.report.units import duration, factor, percent, steps_text
 
 if TYPE_CHECKING:
+    from stepscope.model.checkpoint_details import Checkpointing
     from stepscope.model.metrics import PerformanceMetrics
 
 __all__ = ["render"]
@@ -39,16 +41,19 @@ _COLOURS = {
 }
 
 
-def render(summary: Summary, console: Console) -> None:
+def render(summary: Summary, console: Console, checkpointing: Checkpointing | None = None) -> None:
     """Print a summary: verdict, breakdown, findings, memory, own cost, what was not seen."""
-    view = _View(summary, glyphs_for(console.encoding))
+    view = _View(summary, glyphs_for(console.encoding), checkpointing)
     for part in view.parts():
         console.print(part, highlight=False)
 
 
 class _View:
-    def __init__(self, summary: Summary, glyphs: Glyphs) -> None:
+    def __init__(
+        self, summary: Summary, glyphs: Glyphs, checkpointing: Checkpointing | None
+    ) -> None:
         self._summary = summary
+        self._checkpointing = checkpointing
         self._glyphs = glyphs
 
     def parts(self) -> Iterator[RenderableType]:
@@ -65,6 +70,9 @@ class _View:
             if number <= _FINDINGS or finding.is_of_memory:
                 yield Text()
                 yield from self._finding(number, finding)
+        if self._checkpointing is not None:
+            yield Text()
+            yield from checkpointing_parts(self._checkpointing, self._glyphs)
         if self._summary.operations:
             yield Text()
             yield self._operations()

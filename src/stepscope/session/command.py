@@ -18,6 +18,7 @@ from stepscope.launch.command import Command, resolve_command
 from stepscope.launch.environment import child_environment
 from stepscope.launch.process import Child, die_as, signals_held, start, stop_self
 from stepscope.launch.status import open_status_line
+from stepscope.session.plan_show import plan_exit_code, show_plan
 from stepscope.session.show import show_summary, summary_as_line
 from stepscope.session.troubles import Troubles, say
 from stepscope.store.rundir import NewRun, create_run
@@ -59,7 +60,13 @@ def profile_command(options: RunOptions) -> int:
             _remove(status, run.path)
             raise
         _profile(options, command, run, status, child)
-    return die_as(child.join())
+    code = die_as(child.join())
+    return code or (plan_exit_code(run.path) if _is_planning(options) else 0)
+
+
+def _is_planning(options: RunOptions) -> bool:
+    wish = options.settings.plan
+    return wish is not None and not wish.path
 
 
 def _profile(
@@ -95,9 +102,13 @@ def _tell(
     """Everything that stepscope has to say, on stderr; what a program reads comes last."""
     # A stderr that is closed is None, and whatever is given None writes to stdout.
     shown = summary is not None and not options.quiet and sys.stderr is not None
+    if _is_planning(options) and sys.stderr is not None:
+        shown = False
+        with troubles.guard("showing the plan"):
+            show_plan(run.path, _named(run.path), options.words, sys.stderr)
     if summary is not None and shown:
         with troubles.guard("showing the report"):
-            show_summary(summary, sys.stderr)
+            show_summary(summary, sys.stderr, run.path)
             # Making it now would cost more than the launcher may use.
             say(f"charts, source lines and more: stepscope report --html {_named(run.path)}")
             if options.settings.memory:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from stepscope.analyze.checkpoints import CheckpointFold
 from stepscope.analyze.layers import LayerFold
 from stepscope.analyze.loop import Loop
 from stepscope.analyze.pipeline import PipelineFold
@@ -30,12 +31,14 @@ class DetailsFold:
         self._pipeline = PipelineFold()
         self._stacks = StackFold()
         self._layers = LayerFold()
+        self._checkpoints = CheckpointFold()
         self._memory: dict[int, MemoryFold] = {}  # by pid
 
     def update(self, process: ProcessInfo, batch: Batch) -> None:
         self._pipeline.update(process, batch)
         self._stacks.update(process, batch)
         self._layers.update(process, batch)
+        self._checkpoints.update(process, batch)
         self._update_memory(process, batch)
 
     def update_outside(self, batch: Batch) -> None:
@@ -62,6 +65,7 @@ class DetailsFold:
             traits=layers.traits,
             timeline=make_timeline(first, resources, {loop.pid for loop in loops}),
             memory=self._memory_of(first),
+            checkpointing=self._checkpoints.get(loops),
         )
 
     def _update_memory(self, process: ProcessInfo, batch: Batch) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["Moment", "process_header", "process_rank"]
+__all__ = ["Moment", "process_header", "process_rank", "process_ranks"]
 
 # Who tells a process its rank: torchrun, Slurm, Open MPI, MPICH and Intel MPI.
 _RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
@@ -32,6 +32,11 @@ def process_rank(environment: Mapping[str, str]) -> int:
     return _first_number(environment, _RANK, 0)
 
 
+def process_ranks(environment: Mapping[str, str]) -> int:
+    """How many ranks there are; 1 where there are none."""
+    return _first_number(environment, _WORLD_SIZE, 1)
+
+
 def process_header(
     environment: Mapping[str, str], argv: Sequence[str], core: str, began: Moment
 ) -> bytes:
@@ -40,7 +45,7 @@ def process_header(
         "pid": os.getpid(),
         "parent_pid": os.getppid(),
         "rank": process_rank(environment),
-        "world_size": _first_number(environment, _WORLD_SIZE, 1),
+        "world_size": process_ranks(environment),
         "host": os.uname().nodename,
         "role": "program",
         "argv": [str(word) for word in argv],  # launchers put paths there

@@ -38,7 +38,7 @@ class RecordedRun:
     def report(self) -> str:
         """The report as text."""
         text = io.StringIO()
-        show_summary(self.summary, text)
+        show_summary(self.summary, text, self.path)
         return text.getvalue()
 
     def __str__(self) -> str:

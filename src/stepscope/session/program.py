@@ -15,7 +15,7 @@ from stepscope.collect.gc import GcCollector
 from stepscope.collect.imports import when_imported
 from stepscope.collect.stacks import StackCollector
 from stepscope.collect.torch_hooks import TorchHooks
-from stepscope.config import ENV_LEVEL, ENV_RUN, ENV_STATUS, Settings
+from stepscope.config import ENV_LEVEL, ENV_PLAN, ENV_RUN, ENV_STATUS, Settings
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 from stepscope.session.header import Moment, process_header, process_rank
@@ -67,11 +67,22 @@ class Program:
         self._hooked = True
         began_ns = time.monotonic_ns()
         self._guarded("measuring the cost of hooks", self._measure_cost)
+        self._guarded("checkpoint plans", self._follow_plan)
         self._guarded("hooking torch", lambda: self._torch.start(self.recorder))
         self._mind()
         self._spent_ns += time.monotonic_ns() - began_ns
         if self.awake:
             self._say_cost()
+
+    def _follow_plan(self) -> None:
+        """Only the program itself trains, not its loaders' workers."""
+        wish = os.environ.get(ENV_PLAN)
+        if wish and os.environ.get(ENV_RUN) == self._run:
+            from stepscope.session.planning import guide_for
+
+            guide = guide_for(wish, self.run, self.recorder, self._leave)
+            if guide is not None:
+                self._torch.follow(guide)
 
     def _mind(self) -> None:
         if not self._minding:

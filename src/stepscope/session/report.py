@@ -40,7 +40,7 @@ def show_report(wanted: str, *, json: bool, html: bool = False) -> None:
 
         print(write_page(run, summary))  # noqa: T201
     else:
-        show_summary(summary, sys.stdout)
+        show_summary(summary, sys.stdout, run)
 
 
 def summarise_run(run: Path) -> Summary:

@@ -17,6 +17,7 @@ from stepscope.session.hostside import HostSide
 from stepscope.session.live import live_text
 from stepscope.session.losses import Lost, count_lost
 from stepscope.session.meta import about_run, describe_end, describe_start
+from stepscope.session.plan_show import plan_progress, with_plan
 from stepscope.session.troubles import Troubles
 from stepscope.store.details import write_details
 from stepscope.store.index import add_run
@@ -75,7 +76,8 @@ class Watch:
     def status(self) -> str:
         """The text of the live status line."""
         with self._troubles.guard("the status line"):
-            return live_text(self._fold.loops, read_status_pages(self._status_folder))
+            planning = plan_progress(self._status_folder)
+            return planning + live_text(self._fold.loops, read_status_pages(self._status_folder))
         return ""
 
     def finish(
@@ -147,7 +149,7 @@ class Watch:
                 write_summary(run, summary)
         with guard("writing the details"):
             if summary is not None:
-                write_details(run, self._fold.details)
+                write_details(run, with_plan(self._fold.details, run))
         with guard("writing meta.json"):
             write_meta(run, self._meta)
         with guard("remembering the run"):

@@ -10,6 +10,7 @@ from stepscope.store.files import read_json, write_json
 from stepscope.store.plain import from_plain, to_plain
 
 if TYPE_CHECKING:
+    from stepscope.model.checkpoint_details import Checkpointing
     from stepscope.model.details import Details
     from stepscope.model.memory import Memory
     from stepscope.model.timeline import Timeline
@@ -20,7 +21,13 @@ DETAILS_SCHEMA = 1
 _FILE = "details.json"
 _MAX_STEPS = 20_000  # far more than are kept
 _LARGEST = 1e18  # bytes, ms or steps: what goes beyond cannot be reckoned with
-_SIZES = ("bytes", "parts_bytes", "live_bytes", "reserved_bytes", "at_ms")  # never below 0
+_SIZES = frozenset(  # never below 0
+    (
+        *("bytes", "parts_bytes", "live_bytes", "reserved_bytes", "at_ms"),
+        *("calls", "recompute_ms", "share", "steps", "saved_bytes"),
+        *("peak_bytes", "step_ms", "budget_bytes", "smallest_peak_bytes", "segments"),
+    )
+)
 
 
 def write_details(run: Path, details: Details) -> None:
@@ -51,7 +58,10 @@ def read_details(run: Path) -> Details | None:
             _check_timeline(details.timeline)
         if details.memory is not None:
             _check_memory(details.memory)
-            _check_numbers(plain["memory"])
+            _check_numbers("memory", plain["memory"])
+        if details.checkpointing is not None:
+            _check_checkpointing(details.checkpointing)
+            _check_numbers("checkpointing", plain["checkpointing"])
     except (FormatError, RecursionError) as error:
         raise FormatError(f"{path} cannot be used: {error} Restore or delete it.") from error
     return details
@@ -86,9 +96,17 @@ def _check_memory(memory: Memory) -> None:
         raise FormatError("details.memory.headroom.steps is not three numbers.")
 
 
-def _check_numbers(memory: Any) -> None:
+def _check_checkpointing(found: Checkpointing) -> None:
+    from stepscope.model.checkpoint_details import MAX_CHECKPOINTED
+
+    lists = [found.layers] if found.plan is None else [found.plan.blocks, found.plan.curve]
+    if max(len(one) for one in (found.layers, *lists)) > MAX_CHECKPOINTED:
+        raise FormatError(f"details.checkpointing has more than {MAX_CHECKPOINTED:,} layers.")
+
+
+def _check_numbers(part: str, values: Any) -> None:
     """Pictures and words divide and round them: none may be too large, and no size below 0."""
-    waiting: list[tuple[str, Any]] = [("memory", memory)]
+    waiting: list[tuple[str, Any]] = [(part, values)]
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, dict):
@@ -97,6 +115,6 @@ def _check_numbers(memory: Any) -> None:
             waiting += ((name, one) for one in value)
         elif isinstance(value, int | float):
             if not -_LARGEST < value < _LARGEST:
-                raise FormatError(f"details.memory has a number in {name} that is too large.")
+                raise FormatError(f"details.{part} has a number in {name} that is too large.")
             if value < 0 and name in _SIZES:
-                raise FormatError(f"details.memory has {name} below 0.")
+                raise FormatError(f"details.{part} has {name} below 0.")

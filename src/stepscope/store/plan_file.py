@@ -45,7 +45,10 @@ def read_plan(path: Path) -> CheckpointPlan:
     """UsageError: there is no such file. FormatError: it holds no plan."""
     plain = _read(path)
     inner = plain.get("plan", plain)
-    return _made(path, CheckpointPlan, inner, lambda plan: _check_segments(plan.segments))
+    plan: CheckpointPlan = _made(
+        path, CheckpointPlan, inner, lambda plan: _check_segments(plan.segments)
+    )
+    return plan
 
 
 def read_plan_report(run: Path) -> PlanReport | None:
@@ -63,7 +66,8 @@ def read_plan_report(run: Path) -> PlanReport | None:
         if any(not 0 <= size < _LARGEST or not 0 <= ms < _LARGEST for size, ms in points):
             raise FormatError("a number of bytes or milliseconds is out of range.")
 
-    return _made(path, PlanReport, _read(path), check)
+    report: PlanReport = _made(path, PlanReport, _read(path), check)
+    return report
 
 
 def _read(path: Path) -> dict[str, Any]:

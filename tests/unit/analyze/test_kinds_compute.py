@@ -22,7 +22,6 @@ HEALTHY_TRAITS = {
     traits.AUTOCAST: None,
     traits.OPTIMIZERS: [{"class": "AdamW", "fused": True, "foreach": None, "parameters": 20}],
     traits.CONV_LAYOUT: {"convolutions": 4, "channels_last": 4, "dims": 4},
-    traits.RECOMPUTE: {"calls": 0, "ms": 0.0},
     traits.CPU_FEATURES: ["avx2"],
 }
 
@@ -184,14 +183,6 @@ def test_only_what_could_matter_is_run_again(
     assert worth_a_try(evidence, logged) == wanted
 
 
-def test_recomputation_costs_what_it_takes() -> None:
-    again = {traits.RECOMPUTE: {"calls": 12, "ms": 25.0}}
-    kinds = found(trained(), with_traits(**again), Resources(memory_available_bytes=4e9,
-                                                             memory_total_bytes=8e9))  # fmt: skip
-    assert kinds["recompute"].share == pytest.approx(25 / 101, abs=0.005)
-    assert "4.0 GB of 8.0 GB memory were never used." in kinds["recompute"].evidence
-
-
 @pytest.mark.parametrize(
     ("flags", "optimizer_ms", "kinds"),
     [
@@ -233,7 +224,6 @@ def test_causes_within_the_computation_do_not_overlap() -> None:
         ops=(op("aten::mm", 10.0),),
         traits={
             traits.DTYPES: {"float64": 1.0},
-            traits.RECOMPUTE: {"calls": 2, "ms": 40.0},
             **run_again(float32=(80.0, 40.0)),
         },
     )

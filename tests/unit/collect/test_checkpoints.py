@@ -170,6 +170,20 @@ def test_what_a_policy_keeps_is_not_saved(heard: Heard) -> None:
     assert [call.saved_bytes for call in heard.calls()] == [0]
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_arguments_that_are_kept_only_for_it_are_taken_off(heard: Heard, reentrant: bool) -> None:
+    def shifted(x: torch.Tensor) -> torch.Tensor:
+        return (x + 1).tanh().square().sum()  # keeps the results of tanh, not what it was given
+
+    given = torch.randn(ROWS, WIDTH, requires_grad=True)
+    checkpoint(shifted, given * 2, use_reentrant=reentrant).backward()  # nobody else keeps that
+    assert [call.saved_bytes for call in heard.calls()] == [0]
+    if not reentrant:
+        heard.told.clear()
+        checkpoint(shifted, given.exp(), use_reentrant=False).backward()  # exp keeps its result
+        assert [call.saved_bytes for call in heard.calls()] == [ROWS * WIDTH * 4]
+
+
 def test_without_a_wish_for_bytes_none_are_counted() -> None:
     listener = Heard(wants_bytes=False)
     door().add(listener)
@@ -327,6 +341,24 @@ def test_runs_of_a_sequential_are_named_by_their_ends(heard: Heard) -> None:
     gradients(Deep)
     assert heard.layers() == ["layers[0..1]", "layers[2..3]"]
     assert heard.calls()[0].location[2].endswith("Deep.forward")  # type: ignore[index]
+
+
+def test_checkpoints_of_torchs_composable_interface_are_seen() -> None:
+    composable = pytest.importorskip("torch.distributed._composable.checkpoint_activation")
+
+    def make() -> nn.Module:
+        return nn.Sequential(nn.Linear(WIDTH, WIDTH), composable.checkpoint(Block()))
+
+    bare = gradients(make)
+    listener = Heard()
+    door().add(listener)
+    try:
+        seen = gradients(make)
+    finally:
+        door().remove(listener)
+    assert all(torch.equal(one, other) for one, other in zip(bare, seen, strict=True))
+    assert len(listener.layers()) == len(listener.layers("recomputed")) == 1
+    assert listener.layers() == ["1"]
 
 
 def test_without_gradients_there_is_no_checkpoint(heard: Heard) -> None:

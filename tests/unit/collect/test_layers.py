@@ -304,8 +304,6 @@ def test_recomputed_forwards_belong_to_backward(
 
     assert layers["block"].calls == 1
     assert slept(10, layers["block"].forward_ms)
-    assert found.traits["recompute"]["calls"] == 1
-    assert slept(10, found.traits["recompute"]["ms"])
     assert layers[""].backward_ms is not None
     assert layers[""].backward_ms > 9
 

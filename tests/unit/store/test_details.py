@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from stepscope.errors import FormatError
 from stepscope.model.details import Details, FlameNode, PhaseStacks
 from stepscope.model.memory import Memory
 from stepscope.store.details import read_details, write_details
+from tests.unit.report.made_checkpointing import made_checkpointing, made_plan
 from tests.unit.report.made_details import made_details
 from tests.unit.report.made_memory import made_memory
 
@@ -20,7 +22,12 @@ POINT = {"at_ms": 0.0, "step": 1, "bytes": [0] * 7}
 PEAK = {"bytes": 5}
 PART = {"category": "other", "bytes": 5, "blocks": 1}
 HEADROOM = {"limit_bytes": 9, "limit": "host", "used_bytes": 5, "steps": [1.0]}
+LAYER = {"layer": "a", "location": {}, "calls": 1.0, "recompute_ms": 1.0}
 SCHEMA = Path(__file__).parents[3] / "src" / "stepscope" / "store" / "details.schema.json"
+
+
+def with_plan() -> Details:
+    return replace(made_details(), checkpointing=made_checkpointing(plan=made_plan()))
 
 
 def memory(**device: Any) -> dict[str, Any]:
@@ -28,8 +35,13 @@ def memory(**device: Any) -> dict[str, Any]:
     return {"memory": {"source": "run", "devices": [{"device": "cpu", "peak": PEAK} | device]}}
 
 
+def checkpointing(**change: Any) -> dict[str, Any]:
+    """As details.json has it."""
+    return {"checkpointing": {"recompute_ms": 1.0, "share": 0.1, "steps": 5} | change}
+
+
 def test_details_come_back_as_they_were(tmp_path: Path) -> None:
-    details = made_details()
+    details = with_plan()
     write_details(tmp_path, details)
     assert read_details(tmp_path) == details
 
@@ -41,7 +53,7 @@ def test_the_schema_knows_every_field_of_memory() -> None:
     assert empty == []
 
 
-@pytest.mark.parametrize("details", [made_details(), Details()])
+@pytest.mark.parametrize("details", [with_plan(), Details()])
 def test_the_file_is_what_its_schema_says(details: Details, tmp_path: Path) -> None:
     write_details(tmp_path, details)
     document = json.loads((tmp_path / "details.json").read_text())
@@ -85,6 +97,11 @@ def test_what_is_missing_takes_its_default_and_what_is_not_known_is_passed_over(
         (memory(peak={"bytes": 10**400}), "a number in bytes that is too large"),
         (memory(peak=PEAK | {"parts": [PART | {"bytes": -5}]}), "memory has bytes below 0"),
         ({"memory": {"source": "run", "headroom": HEADROOM}}, "steps is not three numbers"),
+        (checkpointing(layers=[LAYER] * 2002), "more than 2,001 layers"),
+        (checkpointing(recompute_ms=-1.0), "checkpointing has recompute_ms below 0"),
+        (checkpointing(left_bytes=1e300), "a number in left_bytes that is too large"),
+        (checkpointing(layers=[LAYER | {"saved_bytes": -1.0}]), "has saved_bytes below 0"),
+        (checkpointing(plan={}), "details.checkpointing.plan has no plan"),
     ],
 )
 def test_what_is_no_details_is_refused_in_words(

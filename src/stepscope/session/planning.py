@@ -1,0 +1,204 @@
+"""Checkpoint plans in a training process: applied to an unmodified program, or found in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from stepscope.config import ENV_STATUS, PLAN_FAILED, PLAN_PROGRESS, PlanWish
+from stepscope.errors import StepscopeError, UsageError
+from stepscope.record.recorder import Recorder
+from stepscope.session.header import process_rank, process_ranks
+
+if TYPE_CHECKING:
+    from stepscope.checkpointing.manager import CheckpointManager
+    from stepscope.checkpointing.meter import Meter
+    from stepscope.checkpointing.planner import Planner
+    from stepscope.collect.sampling import Guide
+    from stepscope.model.checkpoint_plan import PlanReport
+
+__all__ = ["guide_for", "plan_checkpoints"]
+
+MOST_STEPS: Final = 100_000  # of a sample_step that is called by us
+
+
+def plan_checkpoints(
+    model: Any,
+    sample_step: Callable[[], Any],
+    budget: int | float | str | None = None,
+    *,
+    save: str | float | None = None,
+    manager: CheckpointManager | None = None,
+) -> PlanReport:
+    """Find what to recompute so that a step fits a budget at the least cost, and measure it.
+
+    sample_step: runs one whole step of the training: forward, backward, optimizer. It is called
+    some 50 times, so the model trains on meanwhile. budget: bytes, "4GiB", or a share of the peak
+    ("60%", 0.6); save: the share to save instead. manager: where the plan stays applied; without
+    one the model is afterwards as it was, and `CheckpointManager(model).apply(report.plan)` applies
+    it. UsageError: no plan fits, and it says which peak is the smallest one.
+    """
+    from stepscope.checkpointing.budget import budget_of
+    from stepscope.checkpointing.manager import CheckpointManager
+    from stepscope.checkpointing.planner import Planner
+
+    ours = CheckpointManager(model) if manager is None else manager
+    planner = Planner(model, budget_of(budget, save=save), ours)
+    try:
+        for _ in range(MOST_STEPS):
+            sample_step()
+            if planner.step_ended():
+                break
+    finally:
+        planner.close()
+        if manager is None:
+            ours.remove()
+    assert planner.report is not None
+    return planner.report
+
+
+def guide_for(wish: str, run: Path, recorder: Recorder, leave: Callable[[], None]) -> Guide | None:
+    """wish: what ENV_PLAN says. leave: writes what is pending. None: nothing is to be done."""
+    if not wish:
+        return None
+    asked = PlanWish(**json.loads(wish))
+    if asked.path:
+        return _Applying(asked.path, recorder)
+    return _Finding(asked, run, recorder, leave)
+
+
+class _Applying:
+    """Applies a plan to the first model that has the modules it names, before that one runs."""
+
+    def __init__(self, path: str, recorder: Recorder) -> None:
+        self._path, self._recorder = path, recorder
+        self._is_done = False
+        self._why = ""
+
+    def seen(self, module: Any) -> None:
+        if self._is_done:
+            return
+        try:
+            from stepscope.checkpointing.manager import CheckpointManager
+            from stepscope.collect.checkpoints import door
+
+            CheckpointManager(module).apply_file(self._path)
+            door().shut = True  # the plan takes the place of the program's own checkpoints
+            self._is_done = True
+        except StepscopeError as error:
+            self._why = self._why or str(error)
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            self._recorder.failed("applying the checkpoint plan", error)
+            self._is_done = True
+
+    def stepped(self, _: Any) -> None:
+        if not self._is_done:
+            self._is_done = True
+            why = self._why or "no module ran in the first step."
+            _say(f"the plan {self._path} is not applied: {why}")
+
+
+class _Finding:
+    """Plans while the program trains, and ends it when that is done, if nobody wants more."""
+
+    def __init__(
+        self, asked: PlanWish, run: Path, recorder: Recorder, leave: Callable[[], None]
+    ) -> None:
+        self._asked, self._run, self._recorder, self._leave = asked, run, recorder, leave
+        self._is_first = process_rank(os.environ) == 0
+        self._models: list[Any] = []
+        self._anchor: int | None = None
+        self._planner: Planner | None = None
+        self._is_done = False
+        self._meter: Meter | None = None
+        self._guarded(self._open_meter)
+
+    def _open_meter(self) -> None:
+        """Now, before there is a model: so every tensor is counted."""
+        from stepscope.checkpointing.meter import CpuMeter
+
+        self._meter = CpuMeter(self._recorder)
+
+    def seen(self, module: Any) -> None:
+        self._models.append(module)
+
+    def stepped(self, optimizer: Any) -> None:
+        if self._anchor is None:
+            self._anchor = id(optimizer)
+        if not self._is_done and id(optimizer) == self._anchor:
+            self._guarded(self._step)
+
+    def _guarded(self, do: Callable[[], None]) -> None:
+        try:
+            do()
+        except StepscopeError as error:
+            self._give_up(str(error))
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            self._recorder.failed("planning checkpoints", error)
+            self._give_up(f"planning failed: {type(error).__name__}: {error}")
+
+    def _step(self) -> None:
+        if self._planner is None:
+            self._planner = self._make_planner()
+            return
+        self._tell_progress(self._planner.progress)
+        if not self._planner.step_ended():
+            return
+        self._is_done = True
+        if self._is_first and self._planner.report is not None:
+            from stepscope.store.plan_file import write_plan_report
+
+            write_plan_report(self._run, self._planner.report)
+        self._end()
+
+    def _make_planner(self) -> Planner:
+        from stepscope.checkpointing.budget import budget_of
+        from stepscope.checkpointing.manager import CheckpointManager
+        from stepscope.checkpointing.meter import meter_for
+        from stepscope.checkpointing.planner import ATTEMPTS, Planner
+
+        models = [one for one in self._models if any(True for _ in one.parameters())]
+        if not models:
+            raise UsageError("no module with parameters ran in the first step: nothing to plan.")
+        model = max(models, key=lambda one: sum(p.numel() for p in one.parameters()))
+        self._models.clear()
+        asked = self._asked
+        budget = budget_of(asked.memory or None, save=asked.save or None)
+        # Ranks have to take the same number of steps: they wait for one another.
+        attempts = 1 if process_ranks(os.environ) > 1 else ATTEMPTS
+        meter = meter_for(model, self._recorder)
+        return Planner(model, budget, CheckpointManager(model), meter, attempts=attempts)
+
+    def _tell_progress(self, text: str) -> None:
+        folder = os.environ.get(ENV_STATUS)
+        if folder and self._is_first:
+            Path(folder, PLAN_PROGRESS).write_text(text, "utf-8")
+
+    def _give_up(self, why: str) -> None:
+        self._is_done = True
+        if self._is_first:
+            try:
+                (self._run / PLAN_FAILED).write_text(why, "utf-8")
+            except OSError:
+                _say(why)
+        self._end()
+
+    def _end(self) -> None:
+        if self._meter is not None:
+            self._meter.close()
+        if self._asked.keep_going:
+            return
+        # Not the program's own way out: it would save checkpoints and results of a training that
+        # nobody wanted to the end.
+        self._leave()
+        os._exit(0)
+
+
+def _say(text: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(f"stepscope: {text}\n")
+        sys.stderr.flush()
