@@ -188,6 +188,9 @@ static void book(void *address, size_t size, uint8_t label) {
                              &stale);
     if (booked == 2) heap.place_bytes[stale.stack] -= entry_size(&stale);
     if (booked > 0) heap.place_bytes[place] += (int64_t)size;
+    if (heap.ledger.all.live_bytes > heap.mark_peak_bytes) {
+        heap.mark_peak_bytes = heap.ledger.all.live_bytes;
+    }
     if (heap.ledger.all.live_bytes > heap.step_peak_bytes) {
         heap.step_peak_bytes = heap.ledger.all.live_bytes;
         note_peak(step);
@@ -285,9 +288,21 @@ int heap_watch(const char *library, bool holds_tensors) {
     return got_replace(library, holds_tensors ? of_tensors : of_libraries);
 }
 
+/* What is freed from now on is not seen: whoever watches again begins with nothing. */
+static void forget_all(void) {
+    heap_lock();
+    ledger_free_all(&heap.ledger);
+    /* Without memory for a new one nothing is booked any more, as with a full one. */
+    if (!ledger_init(&heap.ledger)) heap.ledger.room = 0;
+    memset(heap.place_bytes, 0, (MAX_NODES + 1) * sizeof *heap.place_bytes);
+    heap.step_peak_bytes = heap.mark_peak_bytes = heap.peak_total = heap.told_peak = 0;
+    heap_unlock();
+}
+
 void heap_stop(void) {
-    atomic_store(&heap.books, false);
+    bool booked = atomic_exchange(&heap.books, false);
     got_restore();
+    if (booked) forget_all();
 }
 
 static int64_t lasted_ns(long rounds, bool watched) {
@@ -300,10 +315,14 @@ static int64_t lasted_ns(long rounds, bool watched) {
     return now_ns() - began;
 }
 
-/* What measuring booked. */
-static void forget(long pairs) {
+/* What measuring booked. peak_bytes: before it. */
+static void forget(long pairs, int64_t peak_bytes) {
     heap_lock();
     LedgerTotals *both[] = {&heap.ledger.all, &heap.ledger.by_kind[HEAP_UNKNOWN]};
+    int64_t measured_bytes = both[0]->live_bytes + MEASURED_BYTES;
+    if (both[0]->peak_bytes <= measured_bytes && peak_bytes < measured_bytes) {
+        both[0]->peak_bytes = peak_bytes > both[0]->live_bytes ? peak_bytes : both[0]->live_bytes;
+    }
     for (int i = 0; i < 2 && is_on(); i++) {
         both[i]->allocated -= (uint64_t)pairs;
         both[i]->freed -= (uint64_t)pairs;
@@ -316,13 +335,16 @@ static void forget(long pairs) {
 
 double heap_cost_ns(long rounds) {
     int64_t best[2] = {INT64_MAX, INT64_MAX};
+    heap_lock();
+    int64_t peak_bytes = heap.ledger.all.peak_bytes;
+    heap_unlock();
     for (int tries = 0; tries < 5; tries++) {
         for (int watched = 0; watched < 2; watched++) {
             int64_t took = lasted_ns(rounds, watched);
             if (took < best[watched]) best[watched] = took;
         }
     }
-    forget(5 * rounds);
+    forget(5 * rounds, peak_bytes);
     double added = rounds > 0 ? (double)(best[1] - best[0]) / (double)rounds : 0.0;
     return added > 0.0 ? added : 0.0;
 }

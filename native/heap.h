@@ -32,9 +32,11 @@ typedef struct {
     _Atomic uint64_t refused;
     Ledger ledger; /* guarded by a lock of its own, as is the rest: */
     Nodes nodes;
-    int64_t step_peak_bytes;
+    int64_t step_peak_bytes; /* since end_step() */
+    int64_t mark_peak_bytes; /* since mark(): who asks for one does not disturb the other */
     int64_t *place_bytes; /* live, by the place of the stack; 0: no stack */
     int64_t *peak_bytes;  /* the same when most was live, as of `peak_total` */
+    int64_t told_peak;    /* `peak_total` when it was told last */
     int64_t peak_total;   /* up to PEAK_SLACK below the true peak: copying it costs */
     uint32_t peak_places; /* of `peak_bytes`, in use */
     uint32_t peak_step;

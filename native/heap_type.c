@@ -101,15 +101,25 @@ static PyObject *label_method(PyObject *self, PyObject *args) {
     return PyBool_FromLong(heap_label(address, label));
 }
 
+static PyObject *since(int64_t *peak_bytes) {
+    heap_lock();
+    int64_t live = heap.ledger.all.live_bytes, most = *peak_bytes;
+    *peak_bytes = live;
+    heap_unlock();
+    return Py_BuildValue("(LL)", (long long)most, (long long)live);
+}
+
 PyDoc_STRVAR(end_step_doc, "end_step()\n--\n\n"
                            "(most bytes since the last call, bytes now), and begin anew.");
 static PyObject *end_step_method(PyObject *self, PyObject *unused) {
     (void)self, (void)unused;
-    heap_lock();
-    int64_t live = heap.ledger.all.live_bytes, most = heap.step_peak_bytes;
-    heap.step_peak_bytes = live;
-    heap_unlock();
-    return Py_BuildValue("(LL)", (long long)most, (long long)live);
+    return since(&heap.step_peak_bytes);
+}
+
+PyDoc_STRVAR(mark_doc, "mark()\n--\n\nAs end_step, with a count of its own.");
+static PyObject *mark_method(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    return since(&heap.mark_peak_bytes);
 }
 
 /* ---- what is held, by stack and label ---- */
@@ -208,13 +218,11 @@ static PyObject *tell_held_method(PyObject *self, PyObject *unused) {
 
 /* ---- the peak ---- */
 
-static int64_t told_peak;
-
 static void tell_part(ThreadLog *log, int64_t now, uint32_t place, int64_t bytes) {
     Event event = {
         .time_ns = now,
         .cpu_start_ns = heap_number(place),
-        .arg = told_peak,
+        .arg = heap.told_peak,
         .value = (double)bytes,
         .name = heap.names.peak,
         .step = heap.peak_step,
@@ -232,8 +240,8 @@ static PyObject *peak_method(PyObject *self, PyObject *unused) {
     ThreadLog *log = log_current();
     long told = 0;
     heap_lock();
-    bool is_new = log && heap.peak_total > told_peak;
-    if (is_new) told_peak = heap.peak_total;
+    bool is_new = log && heap.peak_total > heap.told_peak;
+    if (is_new) heap.told_peak = heap.peak_total;
     uint32_t places = is_new ? heap.peak_places : 0;
     heap_unlock();
     int64_t now = now_ns();
@@ -346,6 +354,7 @@ static PyMethodDef heap_methods[] = {
     {"layer", layer_method, METH_O, layer_doc},
     {"label", label_method, METH_VARARGS, label_doc},
     {"end_step", end_step_method, METH_NOARGS, end_step_doc},
+    {"mark", mark_method, METH_NOARGS, mark_doc},
     {"held", held_method, METH_NOARGS, held_doc},
     {"tell_held", tell_held_method, METH_NOARGS, tell_held_doc},
     {"tell_peak", peak_method, METH_NOARGS, peak_doc},

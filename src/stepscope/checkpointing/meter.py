@@ -6,8 +6,8 @@ import gc
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from stepscope.collect.tensor_heap import HeapUnseenError, mark_heap
 from stepscope.errors import UsageError
-from stepscope.model import names
 from stepscope.record.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -15,16 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CpuMeter", "CudaMeter", "Marked", "Meter", "meter_for"]
 
-_TENSORS: Final = "libc10.so"
 _SMALLEST: Final = 64  # bytes: smaller ones are not counted by the heap either
-_EVENTS: Final = (
-    names.MEMORY_ALLOC,
-    names.MEMORY_FREE,
-    names.MEMORY_REFUSED,
-    names.MEMORY_LABEL,
-    names.MEMORY_HELD,
-    names.MEMORY_PEAK,
-)
 
 
 class Marked(NamedTuple):
@@ -49,29 +40,22 @@ class CpuMeter:
     """Tensors of torch's CPU allocator, each byte of them (decision 012)."""
 
     def __init__(self, recorder: Recorder | None = None) -> None:
-        recorder = recorder or Recorder()
-        if recorder.core.TensorHeap is None:
+        try:
+            self._marks = mark_heap((recorder or Recorder()).core)
+        except HeapUnseenError as why:
             raise UsageError(
-                "Memory on the CPU cannot be measured with the Python core: install stepscope with"
-                " its C core (a C compiler is needed)."
-            )
-        self._heap: TensorHeap = recorder.core.TensorHeap(*map(recorder.intern, _EVENTS))
-        seen = self._heap.watch(_TENSORS, True)
-        if seen < 0:
-            raise UsageError(
-                f"Memory on the CPU cannot be measured here: {_TENSORS} does not call malloc in a"
-                " way that can be seen."
-            )
-        self._is_ours = seen > 0  # else somebody watches already, and goes on
+                f"Tensors on the CPU cannot be measured here: {why}. stepscope's C core is needed,"
+                " which is built when it is installed with a C compiler at hand."
+            ) from None
         self._before_bytes = 0
-        if self._is_ours:
-            self._heap.book(True)
 
     def settle(self) -> None:
-        self._before_bytes = _unseen_bytes(self._heap)
+        self._before_bytes = _unseen_bytes(self._marks.heap)
 
     def mark(self) -> Marked:
-        peak, live = self._heap.end_step()
+        if self._marks.is_lost:
+            raise UsageError("Somebody else has begun to measure memory: one at a time can.")
+        peak, live = self._marks.mark()
         return Marked(peak + self._before_bytes, live + self._before_bytes)
 
     def moment(self) -> int:
@@ -81,8 +65,7 @@ class CpuMeter:
         return (ended - began) / 1e6
 
     def close(self) -> None:
-        if self._is_ours:
-            self._heap.stop()
+        self._marks.close()
 
 
 def _unseen_bytes(heap: TensorHeap) -> int:

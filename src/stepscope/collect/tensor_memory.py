@@ -22,6 +22,7 @@ from stepscope.collect.python_heap import PythonLines
 from stepscope.collect.sampled import Roots
 from stepscope.collect.stacks import tell_nodes
 from stepscope.collect.suspects import Suspects
+from stepscope.collect.tensor_heap import TENSORS, HeapUnseenError, leave_heap, use_heap
 from stepscope.collect.watch import Watch
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TensorMemory"]
 
-TENSORS: Final = "libc10.so"
 # Whose larger blocks are seen too: kernels' workspaces, and arrays of numpy.
 LIBRARIES: Final = ("libtorch_cpu.so", "_multiarray_umath")
 WINDOW_SPREAD: Final = 1.05  # each window is this many times as far into the run as the one before
@@ -71,24 +71,10 @@ class TensorMemory(HookingCollector):
         self._intern_names(recorder.intern)
         if self.cuda is not None:
             self._guarded(self.cuda.start)
-        if recorder.core.TensorHeap is None:
-            self._tell_seen({"why": f"the {recorder.core.name} core cannot see them"})
-            return
-        heap = recorder.core.TensorHeap(
-            *map(
-                recorder.intern,
-                (
-                    names.MEMORY_ALLOC,
-                    names.MEMORY_FREE,
-                    names.MEMORY_REFUSED,
-                    names.MEMORY_LABEL,
-                    names.MEMORY_HELD,
-                    names.MEMORY_PEAK,
-                ),
-            )
-        )
-        if heap.watch(TENSORS, True) <= 0:
-            self._tell_seen({"why": f"{TENSORS} does not call malloc in a way that can be seen"})
+        try:
+            heap = use_heap(recorder.core)
+        except HeapUnseenError as why:
+            self._tell_seen({"why": str(why)})
             return
         self._limits = OwnLimits()
         pages = self._limits.pages()
@@ -96,7 +82,6 @@ class TensorMemory(HookingCollector):
             before = recorder.intern(names.MEMORY_BEFORE)
             recorder.sample(before, float(pages[1]), pages[2])
         heap.stacks(True)
-        heap.book(True)
         heap.cost_ns(1)  # what a stack costs when it is met for the first time is no measure
         tell_nodes(recorder, heap.resolve())
         self._pair_ns = heap.cost_ns(COST_ROUNDS)
@@ -136,7 +121,7 @@ class TensorMemory(HookingCollector):
             self._guarded(self._tell_stacks)  # of what was refused since the last step
             self._heap.tell_peak()
             self._guarded(self._tell_cost)
-            self._heap.stop()
+            leave_heap(self._heap)
             self._heap = None
         super()._uninstall()
 

@@ -238,6 +238,9 @@ class TensorHeap(Protocol):
     def end_step(self) -> tuple[int, int]:
         """(most bytes since the last call, bytes now)."""
 
+    def mark(self) -> tuple[int, int]:
+        """The same with a count of its own: who asks for one does not disturb the other."""
+
     def held(self) -> list[tuple[int, int, int, int]]:
         """[(stack, label, bytes, blocks)] of what is live."""
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 from stepscope.model.checkpoint_events import CheckpointEventType
 from stepscope.record.protocol import Tally
-from stepscope.session.checkpoint_peak import PeakWatch, tensor_heap
+from stepscope.session.checkpoint_peak import PeakWatch, heap_marks
 
 __all__ = ["Listening", "Observed", "Observer"]
 
@@ -70,7 +70,7 @@ class Listening:
         for one in self._observed:
             one.observers.append(self.observed)
         door().add(self)
-        self.peak = PeakWatch(tensor_heap())
+        self.peak = PeakWatch(heap_marks())
 
     def stop(self) -> None:
         """Again: nothing happens."""

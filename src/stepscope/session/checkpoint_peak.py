@@ -10,41 +10,33 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple, Protocol
 
-from stepscope.model import names
 from stepscope.record.core import core
 
-__all__ = ["Heap", "PeakWatch", "tensor_heap"]
+__all__ = ["Marks", "PeakWatch", "heap_marks"]
 
-_TENSORS = "libc10.so"
-_EVENTS = (
-    names.MEMORY_ALLOC,
-    names.MEMORY_FREE,
-    names.MEMORY_REFUSED,
-    names.MEMORY_LABEL,
-    names.MEMORY_HELD,
-    names.MEMORY_PEAK,
-)
 _MOST_WINDOWS = 4096  # then it has seen enough, and costs nothing any more
 
 
-class Heap(Protocol):
-    """What is needed of the core's TensorHeap."""
+class Marks(Protocol):
+    """What is needed of collect/tensor_heap.py's HeapMarks."""
 
-    def end_step(self) -> tuple[int, int]: ...
-    def stop(self) -> None: ...
+    is_lost: bool
+
+    def mark(self) -> tuple[int, int]: ...
+    def close(self) -> None: ...
 
 
-def tensor_heap() -> Heap | None:
-    """That counts from now on. None: it cannot, or somebody else counts, who must not be disturbed;
-    and tensors on a GPU are not seen by it."""
+def heap_marks() -> Marks | None:
+    """From now on. None: tensors cannot be seen, or they are on a GPU."""
     torch = sys.modules.get("torch")
-    if core.TensorHeap is None or torch is None or torch.cuda.is_initialized():
+    if torch is None or torch.cuda.is_initialized():
         return None
-    heap = core.TensorHeap(*map(core.intern, _EVENTS))
-    if heap.watch(_TENSORS, True) <= 0:
+    from stepscope.collect.tensor_heap import HeapUnseenError, mark_heap
+
+    try:
+        return mark_heap(core)
+    except HeapUnseenError:
         return None
-    heap.book(True)
-    return heap
 
 
 class _Peaks(NamedTuple):
@@ -57,12 +49,10 @@ class _Peaks(NamedTuple):
 class PeakWatch:
     """Is told of each event, by one thread at a time."""
 
-    def __init__(self, heap: Heap | None) -> None:
-        self._heap = heap
+    def __init__(self, marks: Marks | None) -> None:
+        self._marks = marks
         self._peaks: _Peaks | None = None
         self._windows = 0
-        if heap is not None:
-            heap.end_step()
 
     def window(self, unkept_bytes: int) -> None:
         """Until now, so much was not kept."""
@@ -73,9 +63,9 @@ class PeakWatch:
         self._take(unkept_bytes, recomputed=True)
 
     def _take(self, unkept_bytes: int, recomputed: bool) -> None:
-        if self._heap is None:
+        if self._marks is None or self._marks.is_lost:
             return
-        most, now = self._heap.end_step()
+        most, now = self._marks.mark()
         seen = self._peaks or _Peaks()
         would = (now if recomputed else most) + unkept_bytes
         self._peaks = _Peaks(max(seen.now, most), max(seen.without, would))
@@ -85,9 +75,9 @@ class PeakWatch:
 
     def stop(self) -> None:
         """What was seen stays. Again: nothing happens."""
-        heap, self._heap = self._heap, None
-        if heap is not None:
-            heap.stop()
+        marks, self._marks = self._marks, None
+        if marks is not None:
+            marks.close()
 
     @property
     def reduction_bytes(self) -> int | None:
