@@ -71,7 +71,10 @@ class Forward:
         saved, self._saved = self._saved, None
         self._call.started_ns = started_ns
         if saved is not None:
-            self._call.saved_bytes = saved.saved_bytes()
+            try:
+                self._call.saved_bytes = saved.saved_bytes()
+            except Exception as error:  # noqa: BLE001 - the border with the user's program
+                self._door.guard(error)
         self._door.tell_checkpointed(self._call, duration_ns)
 
 

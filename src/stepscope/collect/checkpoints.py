@@ -231,11 +231,15 @@ class CheckpointDoor:
     def is_passed_by(self, function: Any) -> bool:
         """Without gradients nothing is recomputed; where it is compiled, it is the compiler's."""
         torch = self._torch
-        return bool(
-            not torch.is_grad_enabled()
-            or torch.compiler.is_compiling()
-            or self._is_traced(function, (), {})
-        )
+        try:
+            return bool(
+                not torch.is_grad_enabled()
+                or torch.compiler.is_compiling()
+                or self._is_traced(function, (), {})
+            )
+        except Exception as error:  # noqa: BLE001 - another torch: nothing is seen
+            self.guard(error)
+            return True
 
     def made(self, function: Any, args: tuple[Any, ...], more: dict[str, Any]) -> CheckpointCall:
         assert self._names is not None
@@ -250,7 +254,7 @@ class CheckpointDoor:
         self, at: _Settings, function: Any, given: tuple[Any, ...], more: dict[str, Any]
     ) -> tuple[Any, ...]:
         """The arguments that torch's function gets: with our contexts around the program's."""
-        asked = self._home._checkpoint_debug_enabled
+        asked = getattr(self._home, "_checkpoint_debug_enabled", None)
         if not self._listeners or len(given) < at.others:
             return given
         if given[at.debug] if asked is None else asked:

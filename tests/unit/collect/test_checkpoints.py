@@ -244,6 +244,22 @@ def test_a_listener_that_raises_does_not_reach_the_program() -> None:
     assert failures == ["checkpoints: of a listener"] * 3
 
 
+@pytest.mark.parametrize("broken", ["_is_traced", "_names", "_weak"])
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_an_error_of_ours_does_not_reach_the_program(broken: str, reentrant: bool) -> None:
+    make = functools.partial(Net, use_reentrant=reentrant)
+    bare = gradients(make)
+    listener, place = Heard(), CheckpointDoor()
+    place.add(listener)
+    try:
+        setattr(place, broken, None)  # whatever is asked of it raises
+        seen = gradients(make)
+    finally:
+        place.remove(listener)
+    assert all(torch.equal(one, other) for one, other in zip(bare, seen, strict=True))
+    assert place.errors or (broken == "_weak" and reentrant)
+
+
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_shut_door_keeps_everything(heard: Heard, reentrant: bool) -> None:
     class Ours:
