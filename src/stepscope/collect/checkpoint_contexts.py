@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from stepscope.collect.checkpoint_saved import Saved
 
 if TYPE_CHECKING:
-    from stepscope.collect.checkpoints import CheckpointCall, CheckpointDoor
+    from stepscope.collect.checkpoint_calls import CheckpointCall
+    from stepscope.collect.checkpoints import CheckpointDoor
 
 __all__ = ["Again", "Forward", "Running", "now_ns"]
 
