@@ -54,6 +54,8 @@ class Forward:
     def __enter__(self) -> Any:
         running = self._door.running
         running.enter(self._saved)
+        if self._theirs is None:
+            return None
         try:
             return self._theirs.__enter__()
         except BaseException:
@@ -63,7 +65,8 @@ class Forward:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
         ended_ns = now_ns()
         started_ns = self._door.running.leave()
-        suppressed = self._theirs.__exit__(kind, error, trace)
+        theirs = self._theirs
+        suppressed = None if theirs is None else theirs.__exit__(kind, error, trace)
         if kind is None:
             self._tell(started_ns, ended_ns - started_ns)
         return suppressed
@@ -92,6 +95,8 @@ class Again:
     def __enter__(self) -> Any:
         running = self._door.running
         running.enter()
+        if self._theirs is None:
+            return None
         try:
             return self._theirs.__enter__()
         except BaseException:
@@ -101,7 +106,8 @@ class Again:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
         ended_ns = now_ns()
         started_ns = self._door.running.leave()
-        suppressed = self._theirs.__exit__(kind, error, trace)
+        theirs = self._theirs
+        suppressed = None if theirs is None else theirs.__exit__(kind, error, trace)
         if kind is None or issubclass(kind, self._stop):
             self._door.tell_recomputed(self._call, ended_ns - started_ns)
         return suppressed

@@ -136,6 +136,7 @@ class CheckpointDoor:
         if self._names is None:
             self._names = LayerNames(torch)
             keep_from_compiling(lambda _, error: self.guard(error))
+        self._no_contexts = getattr(checkpointing, "noop_context_fn", None)
         self._stop = getattr(checkpointing, "_StopRecomputationError", ())
         self._is_traced = getattr(checkpointing, "_is_compiling", lambda *_: False)
         checks = getattr(checkpointing, _CHECKS, None)
@@ -230,7 +231,8 @@ class CheckpointDoor:
     def _contexts(
         self, theirs: Callable[[], Any], call: CheckpointCall, saved: Saved | None
     ) -> tuple[Forward, Again]:
-        forward, again = theirs()
+        # Most programs have none of their own: then nothing is entered for them.
+        forward, again = (None, None) if theirs is self._no_contexts else theirs()
         return Forward(self, call, saved, forward), Again(self, call, again, self._stop)
 
 
