@@ -17,8 +17,9 @@ _PACKAGES = re.compile(
     r"|[/\\]lib(?:64)?[/\\]python\d+(?:\.\d+)?(?:\.zip)?[/\\]"  # the standard library
     r"|[/\\]Python\d*[/\\]Lib[/\\]"  # on Windows
     r"|[/\\]torchinductor_[^/\\]*[/\\]"  # made by torch.compile
-    r"|[/\\]stepscope[/\\](?:__init__|errors|config|(?:bootstrap|collect|record|session|profilers"
-    r"|integrations|interop|model|store|stats|analyze|advise|launch|report|cli)[/\\][^\t]*)(?:\.py)?$"
+    r"|[/\\]stepscope[/\\](?:__init__|errors|config|(?:bootstrap|checkpointing|collect|record"
+    r"|session|profilers|integrations|interop|model|store|stats|analyze|advise|launch|report|cli)"
+    r"[/\\][^\t]*)(?:\.py)?$"
 )
 # What compiled text is called where a person typed it: `python -c`, a prompt, a notebook.
 _TYPED = ("<stdin>", "<string>", "<ipython-input", "<doctest")

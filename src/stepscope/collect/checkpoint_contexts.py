@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from stepscope.collect.checkpoint_saved import Saved
 
 if TYPE_CHECKING:
-    from stepscope.collect.checkpoints import CheckpointCall, CheckpointDoor
+    from stepscope.collect.checkpoint_calls import CheckpointCall
+    from stepscope.collect.checkpoints import CheckpointDoor
 
 __all__ = ["Again", "Forward", "Running", "now_ns"]
 
@@ -53,6 +54,8 @@ class Forward:
     def __enter__(self) -> Any:
         running = self._door.running
         running.enter(self._saved)
+        if self._theirs is None:
+            return None
         try:
             return self._theirs.__enter__()
         except BaseException:
@@ -62,7 +65,8 @@ class Forward:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
         ended_ns = now_ns()
         started_ns = self._door.running.leave()
-        suppressed = self._theirs.__exit__(kind, error, trace)
+        theirs = self._theirs
+        suppressed = None if theirs is None else theirs.__exit__(kind, error, trace)
         if kind is None:
             self._tell(started_ns, ended_ns - started_ns)
         return suppressed
@@ -71,7 +75,10 @@ class Forward:
         saved, self._saved = self._saved, None
         self._call.started_ns = started_ns
         if saved is not None:
-            self._call.saved_bytes = saved.saved_bytes()
+            try:
+                self._call.saved_bytes = saved.saved_bytes()
+            except Exception as error:  # noqa: BLE001 - the border with the user's program
+                self._door.guard(error)
         self._door.tell_checkpointed(self._call, duration_ns)
 
 
@@ -88,6 +95,8 @@ class Again:
     def __enter__(self) -> Any:
         running = self._door.running
         running.enter()
+        if self._theirs is None:
+            return None
         try:
             return self._theirs.__enter__()
         except BaseException:
@@ -97,7 +106,8 @@ class Again:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
         ended_ns = now_ns()
         started_ns = self._door.running.leave()
-        suppressed = self._theirs.__exit__(kind, error, trace)
+        theirs = self._theirs
+        suppressed = None if theirs is None else theirs.__exit__(kind, error, trace)
         if kind is None or issubclass(kind, self._stop):
             self._door.tell_recomputed(self._call, ended_ns - started_ns)
         return suppressed

@@ -11,7 +11,8 @@ from stepscope.collect.checkpoint_layers import is_managers
 from stepscope.collect.saved_bytes import SavedBytes
 
 if TYPE_CHECKING:
-    from stepscope.collect.checkpoints import CheckpointCall, CheckpointDoor
+    from stepscope.collect.checkpoint_calls import CheckpointCall
+    from stepscope.collect.checkpoints import CheckpointDoor
 
 __all__ = ["Reentrant"]
 

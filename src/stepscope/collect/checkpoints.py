@@ -12,11 +12,12 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from stepscope.collect.chain import Patches, keep_from_compiling, like, placed
+from stepscope.collect.checkpoint_calls import CheckpointCall, Listener
 from stepscope.collect.checkpoint_contexts import Again, Forward, Running, now_ns
-from stepscope.collect.checkpoint_layers import LayerNames, Place, is_managers
+from stepscope.collect.checkpoint_layers import LayerNames, is_managers
 from stepscope.collect.checkpoint_reentrant import Reentrant
 from stepscope.collect.checkpoint_saved import Saved, only_kept_for_it, storages_bytes
 
@@ -27,50 +28,6 @@ _GENERATOR = "_checkpoint_without_reentrant_generator"
 _ALSO_THERE = ("torch.distributed._composable.checkpoint_activation",)
 _CHECKS = "_allowed_determinism_checks_to_fns"
 _OURS = "stepscope: "  # and the name of the check that the program asked for
-
-
-class CheckpointCall:
-    """One checkpoint, from its forward until its graph is gone."""
-
-    __slots__ = (
-        "depth",
-        "kept_bytes",
-        "layer",
-        "listeners",
-        "location",
-        "recomputations",
-        "saved_bytes",
-        "started_ns",
-        "wants_bytes",
-    )
-
-    def __init__(self, layer: str, location: Place | None, depth: int, wants_bytes: bool) -> None:
-        self.layer = layer
-        self.location = location  # file, line, function of the call that was seen first
-        self.depth = depth  # how many checkpoints it runs inside of, in forward or recomputation
-        self.wants_bytes = wants_bytes
-        self.started_ns = 0
-        self.kept_bytes = -1  # storages of its tensor arguments; -1: nobody asked
-        # Storages that its forward would have kept for backward and that are gone when it returns,
-        # less activations among its arguments that are kept only because of it; -1: not known (yet:
-        # a reentrant one shows it when it is recomputed).
-        self.saved_bytes = -1
-        self.recomputations = 0
-        self.listeners: tuple[Listener, ...] = ()  # that were told of it when its forward returned
-
-
-class Listener(Protocol):
-    """Is told of every checkpoint; what it raises goes to the door. Who can do without bytes says
-    so with an attribute `wants_bytes` of False, which is asked at every call."""
-
-    def checkpointed(self, call: CheckpointCall, duration_ns: int) -> None:
-        """Its forward returned."""
-
-    def recomputed(self, call: CheckpointCall, duration_ns: int) -> None:
-        """In a backward; torch has what it needs. With what ran inside it."""
-
-    def released(self, call: CheckpointCall) -> None:
-        """Its graph is gone. From any thread, at any time."""
 
 
 class CheckpointDoor:
@@ -179,6 +136,7 @@ class CheckpointDoor:
         if self._names is None:
             self._names = LayerNames(torch)
             keep_from_compiling(lambda _, error: self.guard(error))
+        self._no_contexts = getattr(checkpointing, "noop_context_fn", None)
         self._stop = getattr(checkpointing, "_StopRecomputationError", ())
         self._is_traced = getattr(checkpointing, "_is_compiling", lambda *_: False)
         checks = getattr(checkpointing, _CHECKS, None)
@@ -231,11 +189,15 @@ class CheckpointDoor:
     def is_passed_by(self, function: Any) -> bool:
         """Without gradients nothing is recomputed; where it is compiled, it is the compiler's."""
         torch = self._torch
-        return bool(
-            not torch.is_grad_enabled()
-            or torch.compiler.is_compiling()
-            or self._is_traced(function, (), {})
-        )
+        try:
+            return bool(
+                not torch.is_grad_enabled()
+                or torch.compiler.is_compiling()
+                or self._is_traced(function, (), {})
+            )
+        except Exception as error:  # noqa: BLE001 - another torch: nothing is seen
+            self.guard(error)
+            return True
 
     def made(self, function: Any, args: tuple[Any, ...], more: dict[str, Any]) -> CheckpointCall:
         assert self._names is not None
@@ -250,7 +212,7 @@ class CheckpointDoor:
         self, at: _Settings, function: Any, given: tuple[Any, ...], more: dict[str, Any]
     ) -> tuple[Any, ...]:
         """The arguments that torch's function gets: with our contexts around the program's."""
-        asked = self._home._checkpoint_debug_enabled
+        asked = getattr(self._home, "_checkpoint_debug_enabled", None)
         if not self._listeners or len(given) < at.others:
             return given
         if given[at.debug] if asked is None else asked:
@@ -269,7 +231,8 @@ class CheckpointDoor:
     def _contexts(
         self, theirs: Callable[[], Any], call: CheckpointCall, saved: Saved | None
     ) -> tuple[Forward, Again]:
-        forward, again = theirs()
+        # Most programs have none of their own: then nothing is entered for them.
+        forward, again = (None, None) if theirs is self._no_contexts else theirs()
         return Forward(self, call, saved, forward), Again(self, call, again, self._stop)
 
 

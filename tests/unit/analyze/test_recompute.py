@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import doctest
+
 import pytest
 
 from stepscope.advise.catalogue import advise
+from stepscope.analyze import recompute
 from stepscope.analyze.resources import GpuUse, Resources
 from stepscope.model.details import Details
 from stepscope.model.finding import Finding
@@ -90,3 +93,8 @@ def test_the_advice_gains_what_need_not_be_recomputed(
     assert recommended.title.startswith(title)
     assert recommended.expected_speedup == pytest.approx(speedup, rel=0.01)
     assert "stepscope plan" in recommended.action
+
+
+def test_names_are_in_the_order_of_their_numbers() -> None:
+    done = doctest.testmod(recompute)
+    assert (done.failed, done.attempted > 0) == (0, True)

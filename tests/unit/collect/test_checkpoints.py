@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import functools
 import gc
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import torch.utils.checkpoint as checkpointing
 from torch import nn
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
+from stepscope.collect import checkpoint_layers
 from stepscope.collect.checkpoints import CheckpointCall, CheckpointDoor, door
 from tests.unit.collect.test_dynamo import counted
 
@@ -244,6 +246,22 @@ def test_a_listener_that_raises_does_not_reach_the_program() -> None:
     assert failures == ["checkpoints: of a listener"] * 3
 
 
+@pytest.mark.parametrize("broken", ["_is_traced", "_names", "_weak"])
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_an_error_of_ours_does_not_reach_the_program(broken: str, reentrant: bool) -> None:
+    make = functools.partial(Net, use_reentrant=reentrant)
+    bare = gradients(make)
+    listener, place = Heard(), CheckpointDoor()
+    place.add(listener)
+    try:
+        setattr(place, broken, None)  # whatever is asked of it raises
+        seen = gradients(make)
+    finally:
+        place.remove(listener)
+    assert all(torch.equal(one, other) for one, other in zip(bare, seen, strict=True))
+    assert place.errors or (broken == "_weak" and reentrant)
+
+
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_shut_door_keeps_everything(heard: Heard, reentrant: bool) -> None:
     class Ours:
@@ -359,6 +377,11 @@ def test_checkpoints_of_torchs_composable_interface_are_seen() -> None:
     assert all(torch.equal(one, other) for one, other in zip(bare, seen, strict=True))
     assert len(listener.layers()) == len(listener.layers("recomputed")) == 1
     assert listener.layers() == ["1"]
+
+
+def test_the_examples_of_names_are_true() -> None:
+    done = doctest.testmod(checkpoint_layers)
+    assert (done.failed, done.attempted > 0) == (0, True)
 
 
 def test_without_gradients_there_is_no_checkpoint(heard: Heard) -> None:
