@@ -62,7 +62,7 @@ class Planner:
         attempts: int = ATTEMPTS,
     ) -> None:
         """rounds: of the trial; 0: the plan is not measured. attempts: plans to try where one turns
-        out not to fit."""
+        out not to fit. manager: with nothing applied."""
         self.report: PlanReport | None = None
         self.progress = "warming up"  # what the next step is for, in words
         self._model, self._budget, self._manager = model, budget, manager
@@ -107,7 +107,7 @@ class Planner:
         self._present.shut()
         yield  # what the last one left behind
         self.progress = "profiling memory and time by module"
-        posed = yield from pose(self._model, self._meter)
+        posed = yield from pose(self._model, self._meter, self._manager)
         yield from self._plan(posed)
 
     def _plan(self, posed: Posed) -> Generator[None]:

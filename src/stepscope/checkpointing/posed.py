@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.checkpointing.candidates import Candidate, Overheads, candidates_of
 from stepscope.checkpointing.choosing import bare
@@ -11,10 +11,14 @@ from stepscope.checkpointing.meter import Meter
 from stepscope.checkpointing.overheads import measure_overheads
 from stepscope.checkpointing.pieces import Profiled
 from stepscope.checkpointing.policies import is_dear
+from stepscope.checkpointing.probe import Corrections, corrected, probe
 from stepscope.checkpointing.profile import Profile
 from stepscope.checkpointing.solve import Choice, Problem
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_plan import CheckpointPlan
+
+if TYPE_CHECKING:
+    from stepscope.checkpointing.manager import CheckpointManager
 
 __all__ = ["Posed", "Seen", "look", "pose", "pose_seen"]
 
@@ -34,12 +38,16 @@ class Seen(NamedTuple):
     profiled: Profiled
     overheads: Overheads
     peaks: list[int]
+    corrections: Corrections = Corrections()
 
 
-def pose(model: Any, meter: Meter) -> Generator[None, None, Posed]:
-    """Each yield is a step of the training, which has warmed up."""
+def pose(model: Any, meter: Meter, manager: CheckpointManager) -> Generator[None, None, Posed]:
+    """Each yield is a step of the training, which has warmed up. manager: of the model, with
+    nothing applied."""
     seen = yield from look(model, meter)
-    return pose_seen(seen)
+    found = candidates_of(seen.profiled, seen.overheads)
+    corrections = yield from probe(found, manager, meter)
+    return pose_seen(seen._replace(corrections=corrections))
 
 
 def look(model: Any, meter: Meter) -> Generator[None, None, Seen]:
@@ -59,7 +67,7 @@ def look(model: Any, meter: Meter) -> Generator[None, None, Seen]:
 
 
 def pose_seen(seen: Seen) -> Posed:
-    found = candidates_of(seen.profiled, seen.overheads)
+    found = corrected(candidates_of(seen.profiled, seen.overheads), seen.corrections)
     marks = seen.profiled.windows.marks
     lives = [one.live_bytes for one in marks]
     return Posed(Problem([one.peak_bytes for one in marks], lives, found), found, seen.peaks)

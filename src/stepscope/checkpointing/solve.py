@@ -13,6 +13,7 @@ from stepscope.errors import MissingExtraError
 __all__ = ["Choice", "Problem"]
 
 _MIB: Final = float(1 << 20)  # bytes and ms side by side: numbers of like size for the solver
+_WORTH: Final = 1.03  # what runs of neighbours have to gain before they are preferred to modules
 _GAP: Final = 0.002  # how far from the best a choice may be, as a share of its recompute time
 _SECONDS: Final = 0.5  # for one choice; what was found by then counts
 
@@ -76,7 +77,8 @@ class Problem:
             return nothing
         found = [one for one in self._answers(budget_bytes) if one.peak_bytes <= budget_bytes]
         if found:
-            return min(found, key=lambda one: one.recompute_ms)
+            # The first one stays with modules: another has to be worth its runs.
+            return min(found, key=lambda one: one.recompute_ms * (1 if one is found[0] else _WORTH))
         smallest = self.least_peak()
         return smallest if smallest.peak_bytes <= budget_bytes else None
 

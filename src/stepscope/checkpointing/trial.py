@@ -26,7 +26,7 @@ class Trial:
     def __init__(
         self,
         meter: Meter,
-        arms: Mapping[Arm, Callable[[], None]],
+        arms: Mapping[Arm, Callable[[], object]],
         rounds: int = ROUNDS,
         steps: int = STEPS,
     ) -> None:
