@@ -90,19 +90,19 @@ def make(name: str) -> Trained:
         hidden = (256, 512, 1024, 256, 768, 512, 1024, 384, 640, 512, 896, 256)
         blocks: list[nn.Module] = [_Attention(_DIM, 4, one) for one in hidden]
         model = _Model(nn.Embedding(_WORDS, _DIM), blocks, nn.Linear(_DIM, _WORDS))
-        x, y = torch.randint(_WORDS, (8, _LENGTH)), torch.randint(_WORDS, (8 * _LENGTH,))
+        x, y = torch.randint(_WORDS, (20, _LENGTH)), torch.randint(_WORDS, (20 * _LENGTH,))
     elif name == "resnet":
         widths = (16, 16, 16, 32, 32, 32, 32, 64, 64, 64, 64, 64, 64)
         pairs = zip((16, *widths), widths, strict=False)
         blocks = [_Residual(a, b, 1 if a == b else 2) for a, b in pairs]
         model = _Model(nn.Conv2d(3, 16, 3, 1, 1), blocks, _Pooled(64, (2, 3)))
-        x, y = torch.randn(16, 3, 48, 48), torch.randint(10, (16,))
+        x, y = torch.randn(48, 3, 48, 48), torch.randint(10, (48,))
     else:
         across = (64, 128, 256, 64, 192, 128, 96, 256, 64, 160, 128, 64, 192, 96)
         within = (256, 512, 256, 768, 384, 256, 640, 512, 256, 512, 384, 896, 256, 512)
         blocks = [_Mixer(64, _DIM, *one) for one in zip(across, within, strict=True)]
         model = _Model(nn.Linear(48, _DIM), blocks, _Pooled(_DIM, (1,)))
-        x, y = torch.randn(24, 64, 48), torch.randint(10, (24,))
+        x, y = torch.randn(64, 64, 48), torch.randint(10, (64,))
     return Trained(model, _step_of(model, x, y))
 
 
