@@ -86,11 +86,15 @@ class Again:
     """Entered once for each recomputation, as often as there are backward passes. It lives as long
     as the graph that may need it."""
 
-    __slots__ = ("__weakref__", "_call", "_door", "_stop", "_theirs")
+    __slots__ = ("__weakref__", "_call", "_door", "_function", "_stop", "_theirs")
 
-    def __init__(self, door: CheckpointDoor, call: CheckpointCall, theirs: Any, stop: Any) -> None:
-        """`stop`: what torch raises when it has all that it needs."""
+    def __init__(
+        self, door: CheckpointDoor, call: CheckpointCall, theirs: Any, stop: Any, function: Any
+    ) -> None:
+        """`stop`: what torch raises when it has all that it needs. `function`: what is run again,
+        if it is our manager's: that one may say that it `is_retrieval`, with the answer at hand."""
         self._door, self._call, self._theirs, self._stop = door, call, theirs, stop
+        self._function = function
 
     def __enter__(self) -> Any:
         running = self._door.running
@@ -108,7 +112,8 @@ class Again:
         started_ns = self._door.running.leave()
         theirs = self._theirs
         suppressed = None if theirs is None else theirs.__exit__(kind, error, trace)
-        if kind is None or issubclass(kind, self._stop):
+        is_retrieval = getattr(self._function, "is_retrieval", False)
+        if not is_retrieval and (kind is None or issubclass(kind, self._stop)):
             self._door.tell_recomputed(self._call, ended_ns - started_ns)
         return suppressed
 

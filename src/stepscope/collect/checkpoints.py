@@ -224,16 +224,17 @@ class CheckpointDoor:
             given_bytes = only_kept_for_it(given[at.others :], self._torch.Tensor)
             saved, check = Saved(self._weak, given_bytes), f"{_OURS}{check}"
         new = list(given)
-        new[at.context_fn] = functools.partial(self._contexts, theirs, call, saved)
+        new[at.context_fn] = functools.partial(self._contexts, theirs, call, saved, function)
         new[at.check] = check
         return tuple(new)
 
     def _contexts(
-        self, theirs: Callable[[], Any], call: CheckpointCall, saved: Saved | None
+        self, theirs: Callable[[], Any], call: CheckpointCall, saved: Saved | None, function: Any
     ) -> tuple[Forward, Again]:
         # Most programs have none of their own: then nothing is entered for them.
         forward, again = (None, None) if theirs is self._no_contexts else theirs()
-        return Forward(self, call, saved, forward), Again(self, call, again, self._stop)
+        ours = function if is_managers(function, self._torch.nn.Module) else None
+        return Forward(self, call, saved, forward), Again(self, call, again, self._stop, ours)
 
 
 class _Settings(NamedTuple):

@@ -11,6 +11,7 @@ from torch import nn
 
 from stepscope.checkpointing.engine import RecomputationEngine
 from stepscope.checkpointing.manager import CheckpointManager
+from stepscope.collect.checkpoints import CheckpointCall, door
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_events import CheckpointEventType
 from tests.unit.checkpointing.models import WIDTH, rows, step
@@ -193,3 +194,32 @@ def test_without_early_stop_it_is_the_same() -> None:
     for name, gradient in found.gradients.items():
         assert torch.equal(gradient, expected.gradients[name])
     assert engine.cache_info()[:2] == (3, 3)
+
+
+def test_a_hit_of_the_cache_is_no_recomputation_at_the_door() -> None:
+    told: list[str] = []
+
+    class Listener:
+        def checkpointed(self, call: CheckpointCall, duration_ns: int) -> None:
+            told.append("checkpointed")
+
+        def recomputed(self, call: CheckpointCall, duration_ns: int) -> None:
+            told.append("recomputed")
+
+        def released(self, call: CheckpointCall) -> None: ...
+
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Sigmoid())
+    listener = Listener()
+    manager = CheckpointManager(nn.Sequential(model), RecomputationEngine(cache_bytes=1 << 20))
+    manager.checkpoint("0")
+    door().add(listener)
+    try:
+        loss = model(torch.randn(2, 4)).sum()
+        loss.backward(retain_graph=True)
+        loss.backward()
+    finally:
+        door().remove(listener)
+        manager.remove()
+
+    assert told == ["checkpointed", "recomputed"]
+    assert manager.engine.cache_info().hits == 1
