@@ -14,6 +14,7 @@ class CheckpointCall:
 
     __slots__ = (
         "depth",
+        "is_repeated",
         "kept_bytes",
         "layer",
         "listeners",
@@ -28,6 +29,7 @@ class CheckpointCall:
         self.layer = layer
         self.location = location  # file, line, function of the call that was seen first
         self.depth = depth  # how many checkpoints it runs inside of, in forward or recomputation
+        self.is_repeated = False  # made while one around it is recomputed: there is one before it
         self.wants_bytes = wants_bytes
         self.started_ns = 0
         self.kept_bytes = -1  # storages of its tensor arguments; -1: nobody asked
@@ -41,7 +43,8 @@ class CheckpointCall:
 
 class Listener(Protocol):
     """Is told of every checkpoint; what it raises goes to the door. Who can do without bytes says
-    so with an attribute `wants_bytes` of False, which is asked at every call."""
+    so with an attribute `wants_bytes` of False, which is asked at every call. Who has a method
+    `recomputing(call)` is told when it begins, too."""
 
     def checkpointed(self, call: CheckpointCall, duration_ns: int) -> None:
         """Its forward returned."""

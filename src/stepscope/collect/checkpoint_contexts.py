@@ -21,7 +21,7 @@ class Running(threading.local):
     """The checkpoints that run on a thread, from the outermost to the innermost."""
 
     def __init__(self) -> None:
-        self._stack: list[tuple[int, Saved | None]] = []
+        self._stack: list[tuple[int, Saved | None, bool]] = []
 
     @property
     def depth(self) -> int:
@@ -32,8 +32,13 @@ class Running(threading.local):
         """Where what the innermost forward keeps is counted; None: it is not."""
         return self._stack[-1][1] if self._stack else None
 
-    def enter(self, saved: Saved | None = None) -> None:
-        self._stack.append((now_ns(), saved))
+    @property
+    def is_recomputing(self) -> bool:
+        """One of them runs again, in a backward."""
+        return any(again for _, _, again in self._stack)
+
+    def enter(self, saved: Saved | None = None, again: bool = False) -> None:
+        self._stack.append((now_ns(), saved, again))
 
     def leave(self) -> int:
         """When it was entered. 0: torch left it on another thread, where it closed what was left
@@ -97,8 +102,9 @@ class Again:
         self._function = function
 
     def __enter__(self) -> Any:
+        self._door.tell_recomputing(self._call)
         running = self._door.running
-        running.enter()
+        running.enter(again=True)
         if self._theirs is None:
             return None
         try:

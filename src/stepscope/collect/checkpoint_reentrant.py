@@ -56,7 +56,10 @@ class _Function:
 
     def __call__(self, *args: Any) -> Any:
         running = self._door.running
-        running.enter()
+        again = bool(self._call.started_ns)
+        if again:
+            self._door.tell_recomputing(self._call)
+        running.enter(again=again)
         started_ns = now_ns()
         try:
             result = self._function(*args)

@@ -84,6 +84,12 @@ class CheckpointDoor:
         for listener in call.listeners:
             self._guarded(listener.checkpointed, call, duration_ns)
 
+    def tell_recomputing(self, call: CheckpointCall) -> None:
+        for listener in self._who_knows(call):
+            tell = getattr(listener, "recomputing", None)
+            if tell is not None:
+                self._guarded(tell, call)
+
     def tell_recomputed(self, call: CheckpointCall, duration_ns: int) -> None:
         call.recomputations += 1
         for listener in self._who_knows(call):
@@ -204,6 +210,7 @@ class CheckpointDoor:
         layer = self._names.of(function)
         wants_bytes = any(getattr(one, "wants_bytes", True) for one in self._listeners)
         call = CheckpointCall(layer.name, layer.place, self.running.depth, wants_bytes)
+        call.is_repeated = self.running.is_recomputing
         if wants_bytes:
             call.kept_bytes = storages_bytes((*args, *more.values()), self._torch.Tensor)
         return call

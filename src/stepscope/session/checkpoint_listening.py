@@ -34,6 +34,7 @@ class Observed(Protocol):
 class _Call(Protocol):
     """What is needed of collect/checkpoints.py's CheckpointCall."""
 
+    is_repeated: bool
     layer: str
     kept_bytes: int
     saved_bytes: int
@@ -113,13 +114,19 @@ class Listening:
             return
         with self._lock:
             kept, saved = self._bytes_of(call)
-            self.peak.window(self._unkept_bytes)
-            self._live[id(call)] = (kept, saved)
-            self._unkept_bytes += max(0, saved)
+            self._cut(call)
+            # One that is made again stands for one that counts already.
+            unkept = 0 if call.is_repeated else saved
+            self._live[id(call)] = (kept, unkept)
+            self._unkept_bytes += max(0, unkept)
             if call.saved_bytes != _UNKNOWN:
                 self._measured(call.layer)
         kind = CheckpointEventType.CHECKPOINT
         self._tally.add(call.layer, kind, duration_ns, max(0, saved), kept)
+
+    def recomputing(self, call: _Call) -> None:
+        with self._lock:
+            self.peak.window(self._unkept_bytes)
 
     def recomputed(self, call: _Call, duration_ns: int) -> None:
         with self._lock:
@@ -137,12 +144,19 @@ class Listening:
         kind = CheckpointEventType.RECOMPUTE
         self._tally.add(call.layer, kind, duration_ns, max(0, saved))
 
+    def _cut(self, call: _Call) -> None:
+        """A window ends; one within a recomputation has that in it."""
+        if call.is_repeated:
+            self.peak.recomputed(self._unkept_bytes)
+        else:
+            self.peak.window(self._unkept_bytes)
+
     def _measured(self, layer: str) -> None:
         self.measured[layer] = self.measured.get(layer, 0) + 1
 
     def released(self, call: _Call) -> None:
         with self._lock:
-            self.peak.window(self._unkept_bytes)
+            self._cut(call)
             kept, saved = self._live.pop(id(call), (0, 0))
             self._unkept_bytes -= max(0, saved)
             if self._in_pass and not self._live:

@@ -411,3 +411,37 @@ def test_compiled_programs_have_the_same_graphs(program: Callable[[], None]) -> 
     finally:
         door().remove(listener)
     assert bool(listener.told) == (program is compiled_in_parts)
+
+
+def test_the_beginning_of_a_recomputation_is_told_to_who_wants_to_know() -> None:
+    told: list[tuple[str, bool]] = []
+
+    class Listener:
+        def checkpointed(self, call: CheckpointCall, duration_ns: int) -> None:
+            told.append(("checkpointed", call.is_repeated))
+
+        def recomputing(self, call: CheckpointCall) -> None:
+            told.append(("recomputing", call.is_repeated))
+
+        def recomputed(self, call: CheckpointCall, duration_ns: int) -> None:
+            told.append(("recomputed", call.is_repeated))
+
+        def released(self, call: CheckpointCall) -> None: ...
+
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        return x.sin().exp()
+
+    def outer(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(inner, x, use_reentrant=False).sin()
+
+    listener = Listener()
+    door().add(listener)
+    try:
+        x = torch.ones(3, requires_grad=True)
+        checkpoint(outer, x, use_reentrant=False).sum().backward()
+    finally:
+        door().remove(listener)
+
+    # The inner one is made again while the outer one is recomputed: it is repeated.
+    assert told[:3] == [("checkpointed", False), ("checkpointed", False), ("recomputing", False)]
+    assert ("checkpointed", True) in told[3:]

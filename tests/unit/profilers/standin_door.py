@@ -24,6 +24,7 @@ class Watched:
 class Call:
     def __init__(self, layer: str, kept_bytes: int = 0, saved_bytes: int = 0) -> None:
         self.layer, self.kept_bytes, self.saved_bytes = layer, kept_bytes, saved_bytes
+        self.is_repeated = False
 
 
 class Door:
