@@ -46,19 +46,17 @@ class Running(threading.local):
         return self._stack.pop()[0] if self._stack else 0
 
 
-class Forward:
-    """The program's own context is inside ours, and decides about exceptions."""
+class _Around:
+    """The program's own context, where it has one, is inside ours, and decides about exceptions."""
 
-    __slots__ = ("_call", "_door", "_saved", "_theirs")
+    __slots__ = ("__weakref__", "_call", "_door", "_theirs")
 
-    def __init__(
-        self, door: CheckpointDoor, call: CheckpointCall, saved: Saved | None, theirs: Any
-    ) -> None:
-        self._door, self._call, self._saved, self._theirs = door, call, saved, theirs
+    def __init__(self, door: CheckpointDoor, call: CheckpointCall, theirs: Any) -> None:
+        self._door, self._call, self._theirs = door, call, theirs
 
-    def __enter__(self) -> Any:
+    def _enter(self, saved: Saved | None, again: bool) -> Any:
         running = self._door.running
-        running.enter(self._saved)
+        running.enter(saved, again)
         if self._theirs is None:
             return None
         try:
@@ -67,13 +65,33 @@ class Forward:
             running.leave()
             raise
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
+    def _leave(self, kind: Any, error: Any, trace: Any) -> tuple[int, int, Any]:
+        """When it began, how long it took, and whether the exception ends here."""
         ended_ns = now_ns()
         started_ns = self._door.running.leave()
         theirs = self._theirs
         suppressed = None if theirs is None else theirs.__exit__(kind, error, trace)
+        return started_ns, ended_ns - started_ns, suppressed
+
+
+class Forward(_Around):
+    """The first time."""
+
+    __slots__ = ("_saved",)
+
+    def __init__(
+        self, door: CheckpointDoor, call: CheckpointCall, saved: Saved | None, theirs: Any
+    ) -> None:
+        super().__init__(door, call, theirs)
+        self._saved = saved
+
+    def __enter__(self) -> Any:
+        return self._enter(self._saved, False)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
+        started_ns, duration_ns, suppressed = self._leave(kind, error, trace)
         if kind is None:
-            self._tell(started_ns, ended_ns - started_ns)
+            self._tell(started_ns, duration_ns)
         return suppressed
 
     def _tell(self, started_ns: int, duration_ns: int) -> None:
@@ -87,40 +105,29 @@ class Forward:
         self._door.tell_checkpointed(self._call, duration_ns)
 
 
-class Again:
+class Again(_Around):
     """Entered once for each recomputation, as often as there are backward passes. It lives as long
     as the graph that may need it."""
 
-    __slots__ = ("__weakref__", "_call", "_door", "_function", "_stop", "_theirs")
+    __slots__ = ("_function", "_stop")
 
     def __init__(
         self, door: CheckpointDoor, call: CheckpointCall, theirs: Any, stop: Any, function: Any
     ) -> None:
         """`stop`: what torch raises when it has all that it needs. `function`: what is run again,
         if it is our manager's: that one may say that it `is_retrieval`, with the answer at hand."""
-        self._door, self._call, self._theirs, self._stop = door, call, theirs, stop
-        self._function = function
+        super().__init__(door, call, theirs)
+        self._stop, self._function = stop, function
 
     def __enter__(self) -> Any:
         self._door.tell_recomputing(self._call)
-        running = self._door.running
-        running.enter(again=True)
-        if self._theirs is None:
-            return None
-        try:
-            return self._theirs.__enter__()
-        except BaseException:
-            running.leave()
-            raise
+        return self._enter(None, True)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
-        ended_ns = now_ns()
-        started_ns = self._door.running.leave()
-        theirs = self._theirs
-        suppressed = None if theirs is None else theirs.__exit__(kind, error, trace)
+        _, duration_ns, suppressed = self._leave(kind, error, trace)
         is_retrieval = getattr(self._function, "is_retrieval", False)
         if not is_retrieval and (kind is None or issubclass(kind, self._stop)):
-            self._door.tell_recomputed(self._call, ended_ns - started_ns)
+            self._door.tell_recomputed(self._call, duration_ns)
         return suppressed
 
     def __del__(self) -> None:

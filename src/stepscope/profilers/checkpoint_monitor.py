@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, TypeVar
 
 from stepscope.errors import UsageError
@@ -14,6 +13,7 @@ from stepscope.model.checkpoint_events import (
     RecomputationThresholdExceeded,
 )
 from stepscope.profilers.checkpoints import CheckpointProfiler
+from stepscope.profilers.closing import Closing
 from stepscope.session.checkpoints import failed
 from stepscope.session.ticking import Ticking
 
@@ -23,7 +23,7 @@ _GIB = 1 << 30
 _T = TypeVar("_T")
 
 
-class CheckpointMonitor:
+class CheckpointMonitor(Closing):
     """Looks at a profiler every `monitor_interval_ms`; calls back while a threshold is exceeded.
 
     Append functions that take (monitor, what was exceeded) to `memory_threshold_exceeded` and
@@ -56,17 +56,6 @@ class CheckpointMonitor:
             self.check_thresholds, monitor_interval_ms / 1000, "stepscope-checkpoint-monitor"
         )
         self._timer.start(self._left_behind)
-
-    def __enter__(self) -> CheckpointMonitor:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """It does not look any more. Again: nothing happens."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from types import TracebackType
 from typing import Any
 
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_events import CheckpointEvent, LayerProfile, ProfilingSummary
+from stepscope.profilers.closing import Closing
 from stepscope.session.checkpoint_analyses import Analysis
 from stepscope.session.checkpoint_listening import Observed
 from stepscope.session.checkpoints import CheckpointSession, CheckpointUse
@@ -15,7 +15,7 @@ from stepscope.session.checkpoints import CheckpointSession, CheckpointUse
 __all__ = ["CheckpointProfiler"]
 
 
-class CheckpointProfiler:
+class CheckpointProfiler(Closing):
     """Counts what happens to checkpoints between `start_profiling` and `stop_profiling`.
 
     checkpoint_manager: a CheckpointManager, recompute_engine: a RecomputationEngine. Every
@@ -40,17 +40,6 @@ class CheckpointProfiler:
         _check("recompute_engine", recompute_engine, "RecomputationEngine")
         self._session = CheckpointSession(checkpoint_manager, recompute_engine)
         self.record_event = self._session.tally.record_event
-
-    def __enter__(self) -> CheckpointProfiler:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def start_profiling(self) -> None:
         """From nothing: what was counted before is forgotten. UsageError: it was closed."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from types import TracebackType
+from typing import Self
 
 from stepscope.model.memory import GcUse
+from stepscope.profilers.closing import Closing
 from stepscope.session.gc_watch import GcWatch
 
 __all__ = ["GCMonitor"]
 
 
-class GCMonitor:
+class GCMonitor(Closing):
     """Watches every collection between `start` and `stop`, or within a `with` block.
 
     All figures are of that time; while it goes on, up to now.
@@ -30,17 +31,9 @@ class GCMonitor:
 
     close = stop
 
-    def __enter__(self) -> GCMonitor:
+    def __enter__(self) -> Self:
         self.start()
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     @property
     def is_running(self) -> bool:

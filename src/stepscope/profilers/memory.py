@@ -6,7 +6,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from stepscope.errors import UsageError
@@ -19,6 +18,7 @@ from stepscope.model.memory_events import (
     PotentialLeak,
     StorageBackend,
 )
+from stepscope.profilers.closing import Closing
 from stepscope.session.memory import MemorySession
 from stepscope.session.memory_storage import InMemoryStorage, RunFolderStorage
 from stepscope.session.ticking import Ticking
@@ -41,7 +41,7 @@ class CallbackPublisher:
             subscriber(event)
 
 
-class MemoryProfiler:
+class MemoryProfiler(Closing):
     """Books what the program says about its memory, from any thread.
 
     storage: keeps the events; None: the process's own recording does. event_publisher: is told of
@@ -81,17 +81,6 @@ class MemoryProfiler:
     def _tick(self) -> None:
         self.track_snapshot()
         self._session.tidy()
-
-    def __enter__(self) -> MemoryProfiler:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Nothing is booked any more; what was can still be asked for. Again: nothing happens."""
