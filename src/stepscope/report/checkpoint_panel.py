@@ -82,7 +82,7 @@ def plan_rows(report: PlanReport) -> list[PlanRow]:
     """Before and after."""
     named = [
         ("nothing recomputed", report.baseline),
-        ("as the program is", report.present),
+        ("as the program stands", report.present),
         ("the plan", report.predicted),
         ("the plan", report.measured),
     ]
@@ -92,8 +92,8 @@ def plan_rows(report: PlanReport) -> list[PlanRow]:
 def _row(name: str, outcome: Outcome, baseline: Outcome) -> PlanRow:
     how = f"measured over {outcome.steps:,} steps" if outcome.steps else "predicted"
     ratio = outcome.step_ms / baseline.step_ms if baseline.step_ms else None
-    words = "" if ratio is None or outcome is baseline else f"{ratio:.2f}×"
+    words = "" if ratio is None or outcome is baseline else f"{ratio:.3f}×"
     if words and outcome.ratio_low is not None and outcome.ratio_high is not None:
-        words += f" ({outcome.ratio_low:.2f} to {outcome.ratio_high:.2f})"
+        words += f" ({outcome.ratio_low:.3f} to {outcome.ratio_high:.3f})"
     peak = outcome.peak_bytes / baseline.peak_bytes if baseline.peak_bytes else None
     return PlanRow(name, how, outcome, peak, words)

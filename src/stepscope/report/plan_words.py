@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.model.checkpoint_plan import BlockCost, Outcome, PlanReport
+from stepscope.model.checkpoint_plan import BlockCost, PlanReport
 from stepscope.report.units import duration
 
-__all__ = ["blocks_by_worth", "outcomes", "plan_verdict", "size"]
+__all__ = ["blocks_by_worth", "plan_verdict", "size"]
 
 
 def size(count: int) -> str:
@@ -16,16 +16,6 @@ def size(count: int) -> str:
     ('104.3 MB', '2.345 GB')
     """
     return f"{count / 1e9:,.3f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"
-
-
-def outcomes(report: PlanReport) -> Iterator[tuple[str, Outcome]]:
-    """What was measured and predicted, with a title each."""
-    yield "nothing recomputed", report.baseline
-    if report.present is not None:
-        yield "as the program stands", report.present
-    yield "plan, predicted", report.predicted
-    if report.measured is not None:
-        yield "plan, measured", report.measured
 
 
 def plan_verdict(report: PlanReport) -> Iterator[str]:
