@@ -7,7 +7,7 @@ import pytest
 from stepscope import __version__
 from stepscope.cli import main
 from stepscope.cli.parser import parse
-from stepscope.config import Level
+from stepscope.config import Level, PlanWish
 from stepscope.session import command
 from stepscope.session.command import RunOptions
 from stepscope.store.rundir import write_meta
@@ -53,6 +53,26 @@ def test_everything_behind_the_first_word_is_the_programs(
     assert asked == [expected]
 
 
+def test_a_plan_is_asked_for_and_the_rest_is_the_programs(asked: list[RunOptions]) -> None:
+    assert main(["plan", "--memory", "4GiB", "-o", "dir", "train.py", "--memory", "x"]) == 7
+    assert main(["plan", "--save=40%", "--keep-going", "-m", "pkg"]) == 7
+
+    first, second = asked
+    assert (first.words, first.output) == (("train.py", "--memory", "x"), Path("dir"))
+    assert first.settings.plan == PlanWish(memory="4GiB")
+    assert first.settings.level is Level.PRODUCTION  # nothing else looks at the steps
+    assert second.words == ("-m", "pkg")
+    assert second.settings.plan == PlanWish(save="40%", keep_going=True)
+
+
+def test_a_run_is_given_a_plan_by_its_whole_path(asked: list[RunOptions], tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('[[segments]]\nmodule = "blocks.0"')
+
+    main(["run", "--plan", "mine.toml", "train.py"])
+
+    assert asked[0].settings.plan == PlanWish(path=str(tmp_path / "mine.toml"))
+
+
 def test_the_level_is_taken(asked: list[RunOptions]) -> None:
     main(["run", "--level", "detailed", "x"])
     assert asked[0].settings.level is Level.DETAILED
@@ -68,6 +88,11 @@ def test_the_level_is_taken(asked: list[RunOptions]) -> None:
         (["run", "--level", "loud", "x"], "loud"),
         (["run", "--level"], "expected one argument"),
         (["run", "--name", "../x", "true"], "--name"),
+        (["plan", "x"], "how much memory"),
+        (["plan", "--memory", "1GiB", "--save", "10%", "x"], "how much memory"),
+        (["plan", "--memory", "lots", "x"], "no amount of memory"),
+        (["plan", "--memory", "1GiB", "missing.py"], "no script missing.py"),
+        (["run", "--plan", "missing.json", "x"], "no plan at"),
         (["nonsense"], "nonsense"),
         (["report", "missing"], "no run missing"),
         (["report"], "no run in runs"),
