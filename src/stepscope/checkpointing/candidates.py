@@ -115,9 +115,15 @@ class _Uses:
                 self._returned.update(reach.outputs)
         operators = self._saved.operators
         ms = [self._saved.operator_ms(one) for one in operators]
-        cheap_ms = [0.0 if op.is_dear else one for op, one in zip(operators, ms, strict=True)]
-        self._ms = list(accumulate(ms, initial=0.0))  # of all operators before one
+        pairs = list(zip(operators, ms, strict=True))
+        cheap_ms = [0.0 if op.is_dear or op.decided_bytes else one for op, one in pairs]
+        deciding_ms = [one if op.decided_bytes else 0.0 for op, one in pairs]
+        # Of all operators before one.
+        self._ms = list(accumulate(ms, initial=0.0))
         self._cheap_ms = list(accumulate(cheap_ms, initial=0.0))
+        self._deciding_ms = list(accumulate(deciding_ms, initial=0.0))
+        self._decided_bytes = list(accumulate((op.decided_bytes for op in operators), initial=0))
+        self._draws = list(accumulate((op.draws for op in operators), initial=0))
 
     def saved_bytes(self, piece: Piece) -> _Saved:
         gone = {
@@ -133,7 +139,12 @@ class _Uses:
         for operator in self._saved.operators[piece.operators.start : piece.operators.stop]:
             for storage, size in operator.results if operator.is_dear else ():
                 self._keep(storage, size, piece, gone)
-        return _Saved(of_all, sum(gone.values()))
+        decided = 0 if self._draws_again(piece) else _within(piece, self._decided_bytes)
+        return _Saved(of_all, sum(gone.values()) - decided)
+
+    def _draws_again(self, piece: Piece) -> bool:
+        """It takes random numbers in a way that cannot be kept: then all are drawn again."""
+        return _within(piece, self._draws) > 0
 
     def _keep(self, storage: int, size: int, piece: Piece, gone: dict[int, int]) -> None:
         """The result of a dear operator is kept, whether backward needs it or not."""
@@ -156,7 +167,10 @@ class _Uses:
         return piece.forward_ms * self._share(piece, self._ms)
 
     def cheap_ms(self, piece: Piece) -> float:
-        return piece.forward_ms * self._share(piece, self._cheap_ms)
+        share = self._share(piece, self._cheap_ms)
+        if self._draws_again(piece):
+            share += self._share(piece, self._deciding_ms)
+        return piece.forward_ms * share
 
     def _share(self, piece: Piece, before_ms: list[float]) -> float:
         """Of the time of its operators, that of those that run again."""
@@ -172,3 +186,8 @@ class _Uses:
         marks = self._windows.marks
         peak = max(mark.peak_bytes for mark in marks[piece.begin + 1 : piece.end + 1])
         return peak - marks[piece.begin].live_bytes
+
+
+def _within(piece: Piece, before: list[int]) -> int:
+    """before: sums over all operators before one."""
+    return before[piece.operators.stop] - before[piece.operators.start]

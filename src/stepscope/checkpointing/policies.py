@@ -6,11 +6,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from stepscope.checkpointing.policies_kept import keeping
+from stepscope.checkpointing.policies_kept import Keeping, keeping
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_plan import ALL, CHEAP, RECOMPUTED
 
 __all__ = [
+    "CHEAPLY",
     "CUSTOM",
     "DEAR_OPERATORS",
     "Contexts",
@@ -18,6 +19,8 @@ __all__ = [
     "Recompute",
     "contexts",
     "dear_operators",
+    "decides",
+    "draws",
     "is_dear",
     "named",
 ]
@@ -97,6 +100,27 @@ def is_dear(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return op in dear_operators() and not _draws(op, args, kwargs)
 
 
+@functools.cache
+def decides(op: Any) -> bool:
+    """It fills its argument with zeros and ones, by chance: what dropout does on a CPU."""
+    import torch
+
+    return bool(op is torch.ops.aten.bernoulli_.float)
+
+
+def draws(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """It takes random numbers in this call."""
+    at = _dropout_at(op)
+    return _is_random(op) if at is None else _draws(op, args, kwargs)
+
+
+@functools.cache
+def _is_random(op: Any) -> bool:
+    import torch
+
+    return torch.Tag.nondeterministic_seeded in getattr(op, "tags", ())
+
+
 def keep_dear(_context: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
     """The same as a policy of torch's."""
     from torch.utils.checkpoint import CheckpointPolicy
@@ -104,6 +128,9 @@ def keep_dear(_context: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
     if is_dear(op, args, kwargs):
         return CheckpointPolicy.MUST_SAVE
     return CheckpointPolicy.PREFER_RECOMPUTE
+
+
+CHEAPLY: Final = Keeping(is_dear, decides, draws)  # what `recompute="cheap"` keeps
 
 
 class Contexts(NamedTuple):
@@ -124,7 +151,9 @@ def contexts(recompute: Recompute) -> Contexts | None:
             )
         if recompute == ALL:
             return None
-        return Contexts(functools.partial(keeping, is_dear), _selective(keep_dear))
+        return Contexts(
+            functools.partial(keeping, Keeping(is_dear, decides, draws)), _selective(keep_dear)
+        )
     if not callable(recompute) and not isinstance(recompute, Sequence):
         raise UsageError(f"recompute={recompute!r} is neither a word, a policy nor a list.")
     torchs = _selective(recompute if callable(recompute) else _checked(list(recompute)))

@@ -3,6 +3,10 @@
 torch's own refuse, in backward, a segment that changes a kept result in place (a convolution
 followed by `ReLU(inplace=True)`), and a second backward. A plan must not end a training that ran
 without it: here a result that was changed is computed again, and in a second backward all are.
+
+On a CPU most of what is left to recompute would be the random numbers of dropout. What they decided
+is kept too, a byte for each: that is a quarter of what dropout keeps, and exact. Where a segment
+draws random numbers in another way as well, all of them are drawn again, in their order.
 """
 
 from __future__ import annotations
@@ -12,9 +16,17 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["keeping"]
+__all__ = ["Keeping", "keeping"]
 
-Wanted = Callable[[Any, tuple[Any, ...], dict[str, Any]], bool]
+Asked = Callable[[Any, tuple[Any, ...], dict[str, Any]], bool]
+
+
+class Keeping(NamedTuple):
+    """What is asked of each operator."""
+
+    wanted: Asked  # its result is kept
+    decides: Callable[[Any], bool]  # it fills its argument with zeros and ones, by chance
+    draws: Asked  # it takes random numbers in another way
 
 
 class _Kept(NamedTuple):
@@ -29,11 +41,19 @@ class _Kept(NamedTuple):
         return _versions(self.leaves) == self.versions
 
 
-def keeping(wanted: Wanted) -> tuple[Any, Any]:
+class _Store:
+    """What the forward of one checkpoint left for its recomputation."""
+
+    def __init__(self) -> None:
+        self.results: dict[Any, list[_Kept | None]] = defaultdict(list)
+        self.decided: list[Any] = []  # as booleans; None: given already
+        self.draws_otherwise = False
+
+
+def keeping(asked: Keeping) -> tuple[Any, Any]:
     """The contexts of one checkpoint: around its forward, and around each recomputation."""
-    keep, give = _modes()
-    kept: dict[Any, list[_Kept | None]] = defaultdict(list)
-    return keep(wanted, kept), give(wanted, kept)
+    store = _Store()
+    return _keep_mode()(asked, store), _give_mode()(asked, store)
 
 
 def _kept(result: Any) -> _Kept:
@@ -60,50 +80,75 @@ def _without_graph(leaf: Any) -> Any:
 
 
 @functools.cache
-def _modes() -> tuple[Any, Any]:
+def _mode() -> Any:
     """Made when torch is there."""
     from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_unflatten
 
     class Mode(TorchDispatchMode):  # type: ignore[misc]  # torch is Any to mypy
-        def __init__(self, wanted: Wanted, kept: dict[Any, list[_Kept | None]]) -> None:
+        def __init__(self, asked: Keeping, store: _Store) -> None:
             super().__init__()
-            self._wanted, self._kept = wanted, kept
+            self._asked, self._store = asked, store
 
-    class Keep(Mode):
+    return Mode
+
+
+@functools.cache
+def _keep_mode() -> Any:
+    class Keep(_mode()):  # type: ignore[misc]
         def __torch_dispatch__(self, func: Any, _types: Any, args: Any, kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             result = func(*args, **kwargs)
-            if self._wanted(func, args, kwargs):
-                self._kept[func].append(_kept(result))
+            asked, store = self._asked, self._store
+            if asked.wanted(func, args, kwargs):
+                store.results[func].append(_kept(result))
+            elif asked.decides(func):
+                store.decided.append(result.bool())
+            elif asked.draws(func, args, kwargs):
+                store.draws_otherwise = True
             return result
 
         def __exit__(self, *error: Any) -> Any:
-            """What forward changed itself is of no use: let go of it at once."""
-            for func, results in self._kept.items():
-                self._kept[func] = [one if one and one.is_unchanged else None for one in results]
+            """What is of no use is let go of at once: what forward changed itself, and decisions
+            that will be made again."""
+            store = self._store
+            for func, results in store.results.items():
+                store.results[func] = [one if one and one.is_unchanged else None for one in results]
+            if store.draws_otherwise:
+                store.decided.clear()
             return super().__exit__(*error)
 
-    class Give(Mode):
+    return Keep
+
+
+@functools.cache
+def _give_mode() -> Any:
+    from torch.utils._pytree import tree_unflatten
+
+    class Give(_mode()):  # type: ignore[misc]
         def __enter__(self) -> Any:
             self._given: dict[Any, int] = defaultdict(int)
             return super().__enter__()
 
         def __torch_dispatch__(self, func: Any, _types: Any, args: Any, kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
-            kept = self._next(func) if self._wanted(func, args, kwargs) else None
+            asked, store = self._asked, self._store
+            if asked.decides(func):
+                decided = self._next(func, store.decided)
+                return func(*args, **kwargs) if decided is None else args[0].copy_(decided)
+            wanted = asked.wanted(func, args, kwargs)
+            kept = self._next(func, store.results.get(func, [])) if wanted else None
             if kept is None or not kept.is_unchanged:
                 return func(*args, **kwargs)
             # An alias each time: autograd is going to put a graph on what is returned.
             return tree_unflatten(list(map(_without_graph, kept.leaves)), kept.shape)
 
-        def _next(self, func: Any) -> _Kept | None:
+        def _next(self, func: Any, kept: list[Any]) -> Any:
             """It is given once: held on to, it would stay until the whole segment is through."""
-            at, results = self._given[func], self._kept.get(func, [])
+            at = self._given[func]
             self._given[func] += 1
-            if at >= len(results):
+            if at >= len(kept):
                 return None
-            kept, results[at] = results[at], None
-            return kept
+            found, kept[at] = kept[at], None
+            return found
 
-    return Keep, Give
+    return Give

@@ -10,7 +10,7 @@ from stepscope.checkpointing.choosing import bare
 from stepscope.checkpointing.meter import Meter
 from stepscope.checkpointing.overheads import measure_overheads
 from stepscope.checkpointing.pieces import Profiled
-from stepscope.checkpointing.policies import is_dear
+from stepscope.checkpointing.policies import CHEAPLY
 from stepscope.checkpointing.probe import Corrections, corrected, probe
 from stepscope.checkpointing.profile import Profile
 from stepscope.checkpointing.solve import Choice, Problem
@@ -53,7 +53,7 @@ def pose(model: Any, meter: Meter, manager: CheckpointManager) -> Generator[None
 def look(model: Any, meter: Meter) -> Generator[None, None, Seen]:
     inside = bare(model)
     meter.settle()
-    profile = Profile(inside, meter, is_dear)
+    profile = Profile(inside, meter, CHEAPLY)
     yield from profile.run()
     assert profile.profiled is not None
     if not profile.profiled.windows.calls:

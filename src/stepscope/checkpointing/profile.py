@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from statistics import median
 from typing import Any, Final
 
 from stepscope.checkpointing.meter import Meter
 from stepscope.checkpointing.pieces import Profiled
+from stepscope.checkpointing.policies_kept import Keeping
 from stepscope.checkpointing.saved import SavedStep
 from stepscope.checkpointing.windows import WindowStep
 
@@ -19,9 +20,9 @@ LOOKS: Final = 4  # steps of which the forward times are the medians
 class Profile:
     """`run` yields where a step of the program is due; `profiled` is there when it is through."""
 
-    def __init__(self, model: Any, meter: Meter, is_dear: Callable[..., bool]) -> None:
+    def __init__(self, model: Any, meter: Meter, asked: Keeping) -> None:
         named = list(model.named_modules())
-        self._model, self._meter, self._is_dear = model, meter, is_dear
+        self._model, self._meter, self._asked = model, meter, asked
         self._names = tuple(name for name, _ in named)
         self._modules = tuple(module for _, module in named)
         self.profiled: Profiled | None = None
@@ -37,7 +38,7 @@ class Profile:
             finally:
                 step.close()
             looked.append(step)
-        saved = SavedStep(self._model, modules, self._meter, self._is_dear)
+        saved = SavedStep(self._model, modules, self._meter, self._asked)
         try:
             yield
         finally:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from stepscope.checkpointing.calls import Call, CallWatch, tensors_in
 from stepscope.checkpointing.meter import Meter
+from stepscope.checkpointing.policies_kept import Keeping
 
 __all__ = ["Kept", "Operator", "Reach", "SavedStep"]
 
@@ -26,6 +27,8 @@ class Operator(NamedTuple):
     ended: Any
     is_dear: bool
     results: tuple[tuple[int, int], ...]  # storage, bytes: of those that it made
+    decided_bytes: int = 0  # to keep what it decided by chance; 0: it decides nothing
+    draws: bool = False  # it takes random numbers in another way
 
 
 class Reach:
@@ -43,14 +46,13 @@ class Reach:
 class SavedStep:
     """From one step end to the next. `close` at its end."""
 
-    def __init__(
-        self, model: Any, modules: list[Any], meter: Meter, is_dear: Callable[..., bool]
-    ) -> None:
+    def __init__(self, model: Any, modules: list[Any], meter: Meter, asked: Keeping) -> None:
+        """asked: what a segment that is recomputed cheaply keeps."""
         self.kept: list[Kept] = []
         self.operators: list[Operator] = []
         self.reaches: list[Reach] = []
         self.from_outside: set[int] = set()  # storages that the model was given
-        self._meter, self._is_dear = meter, is_dear
+        self._meter, self._asked = meter, asked
         self._numbers: dict[int, int] = {}  # address → number of the storage that is there now
         self._made = 0
         self._open: ExitStack | None = None
@@ -121,8 +123,11 @@ class SavedStep:
                 self._made += 1
                 self._numbers[address] = self._made
                 made.append((self._made, int(tensor.untyped_storage().nbytes())))
-        is_dear = self._is_dear(operator, args, kwargs)
-        self.operators.append(Operator(began, ended, is_dear, tuple(made)))
+        asked = self._asked
+        is_dear = asked.wanted(operator, args, kwargs)
+        decided = int(result.numel()) if asked.decides(operator) else 0
+        draws = not decided and not is_dear and asked.draws(operator, args, kwargs)
+        self.operators.append(Operator(began, ended, is_dear, tuple(made), decided, draws))
 
     def _storages(self, values: tuple[Any, ...]) -> dict[int, int]:
         found = {}

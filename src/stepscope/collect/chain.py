@@ -19,6 +19,7 @@ __all__ = ["Patches", "keep_from_compiling", "like", "never", "nothing", "placed
 
 Function = Callable[..., Any]
 _MISSING = object()
+_NEVER_COMPILED = ("collect", "model", "profilers", "record", "session")
 
 
 class Patches:
@@ -55,8 +56,14 @@ class Patches:
 
 
 def keep_from_compiling(failed: Callable[[str, BaseException], None]) -> None:
-    """What our wrappers call is run under the program's torch.compile: dynamo is to leave it be."""
-    when_imported("torch._dynamo.trace_rules", lambda rules: rules.add("stepscope"), failed)
+    """What our wrappers call is run under the program's torch.compile: dynamo is to leave it be.
+    Not so the room of checkpointing: what a CheckpointManager puts into a model is compiled."""
+
+    def leave_be(rules: Any) -> None:
+        for room in _NEVER_COMPILED:
+            rules.add(f"stepscope.{room}")
+
+    when_imported("torch._dynamo.trace_rules", leave_be, failed)
 
 
 def never() -> bool:

@@ -242,3 +242,19 @@ def test_closing_in_the_middle_leaves_the_model_as_it_was() -> None:
 
     assert not model.blocks[0]._forward_hooks
     assert planner.step_ended()
+
+
+class Dropped(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.nn.functional.dropout(torch.exp(torch.sin(x)), 0.5)
+
+
+def test_cheap_keeps_a_byte_for_each_decision_of_dropout(meter: CpuMeter) -> None:
+    model = Model(0)
+    model.blocks = nn.Sequential(Block(), Dropped(), Block())
+    posed = looked_at(model, meter)
+    found = by_label(posed)
+
+    # The result of exp, sin's argument is its own input; and the noise that dropout multiplies by.
+    assert found["blocks.1", ALL].saved_bytes == 2 * ONE
+    assert found["blocks.1", CHEAP].saved_bytes == 2 * ONE - ONE // 4

@@ -159,3 +159,47 @@ def test_choosing_a_module_again_changes_what_it_keeps() -> None:
     step(block, rows())
     manager.remove()
     assert "forward" not in block.up.__dict__
+
+
+BERNOULLI = torch.ops.aten.bernoulli_.float
+
+
+class Dropping(nn.Module):
+    """Two dropouts, and where asked for other random numbers after the first."""
+
+    def __init__(self, noisy: bool) -> None:
+        super().__init__()
+        self.noisy = noisy
+        self.first, self.second = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Any) -> Any:
+        x = nn.functional.dropout(self.first(x).tanh(), 0.3)
+        if self.noisy:
+            x = x + torch.rand_like(x)
+        return nn.functional.dropout(self.second(x).tanh(), 0.5).exp()
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("backwards", [1, 2])
+def test_what_dropout_decided_is_the_same_when_it_is_recomputed(
+    noisy: bool, backwards: int
+) -> None:
+    model, x = nn.Sequential(Dropping(noisy)), rows()
+    expected = step(model, x, backwards=backwards)
+
+    with CheckpointManager(model) as manager:
+        manager.checkpoint("0", recompute="cheap")
+        assert_same(step(model, x, backwards=backwards), expected)
+
+
+@pytest.mark.parametrize(("noisy", "drawn"), [(False, 0), (True, 2)])
+def test_random_numbers_are_drawn_again_only_where_they_have_to_be(noisy: bool, drawn: int) -> None:
+    model = nn.Sequential(Dropping(noisy))
+    with CheckpointManager(model) as manager:
+        manager.checkpoint("0", recompute="cheap")
+        loss = model(rows()).sum()
+        counted = Counted()
+        with counted:
+            loss.backward()
+
+    assert counted.ran[BERNOULLI] == drawn
