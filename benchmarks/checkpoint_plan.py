@@ -4,7 +4,7 @@ For each of three models and for budgets from 0.9 to 0.4 of the peak: the plan a
 `checkpoint_sequential` with several numbers of segments, against checkpoints on every block, and
 against torch's own `activation_memory_budget`. That one needs a compiled model: torch's partitioner
 cuts the graph, and the kernels stay the same as without (no code is generated), so that only what
-is kept differs. Its times are against the same compiled model with nothing asked for.
+is kept differs ("torch 1.0" is the compiled model with nothing asked for).
 All of them take turns in one process, a few steps each, and what is compared was measured in the
 same rounds.
 
@@ -160,10 +160,7 @@ def _relative(round_ms: Mapping[str, Sequence[float]]) -> dict[str, float]:
         arm: statistics.median(ms / speed for ms, speed in zip(taken, speeds, strict=True))
         for arm, taken in round_ms.items()
     }
-    return {
-        arm: value / even["torch 1.0" if arm.startswith("torch") else NOTHING]
-        for arm, value in even.items()
-    }
+    return {arm: value / even[NOTHING] for arm, value in even.items()}
 
 
 class _Arms:

@@ -82,11 +82,16 @@ def _both(
         tuple(piece.calls for piece in pieces),
     )
     yield full
+    more = (
+        Rerun(rerun.mark, rerun.more_bytes + one.extra)
+        for rerun, one in zip(full.reruns, saved, strict=True)
+    )
     watched_ms = overheads.operator_ms * sum(len(piece.operators) for piece in pieces)
     yield full._replace(
         segment=segment._replace(recompute=CHEAP),
         saved_bytes=min(one.of_cheap for one in saved) - own_bytes,
         recompute_ms=sum(uses.cheap_ms(piece) for piece in pieces) + own_ms + watched_ms,
+        reruns=tuple(more),
     )
 
 
@@ -95,6 +100,7 @@ class _Saved(NamedTuple):
 
     of_all: int
     of_cheap: int  # where the results of dear operators are kept
+    extra: int  # of these, what nobody would keep otherwise: it is there while recomputing, too
 
 
 class _Uses:
@@ -138,19 +144,21 @@ class _Uses:
         of_all = sum(gone.values())
         for operator in self._saved.operators[piece.operators.start : piece.operators.stop]:
             for storage, size in operator.results if operator.is_dear else ():
-                self._keep(storage, size, piece, gone)
+                self._keep(storage, size, gone)
         decided = 0 if self._draws_again(piece) else _within(piece, self._decided_bytes)
-        return _Saved(of_all, sum(gone.values()) - decided)
+        given = {one for one, size in piece.inputs.items() if gone.get(one) == -size}
+        unneeded = sum(-size for one, size in gone.items() if size < 0 and one not in given)
+        return _Saved(of_all, sum(gone.values()) - decided, unneeded + decided)
 
     def _draws_again(self, piece: Piece) -> bool:
         """It takes random numbers in a way that cannot be kept: then all are drawn again."""
         return _within(piece, self._draws) > 0
 
-    def _keep(self, storage: int, size: int, piece: Piece, gone: dict[int, int]) -> None:
+    def _keep(self, storage: int, size: int, gone: dict[int, int]) -> None:
         """The result of a dear operator is kept, whether backward needs it or not."""
         if storage in gone:
             del gone[storage]
-        elif storage not in self._first and storage not in piece.outputs:
+        elif storage not in self._first and storage not in self._returned:
             gone[storage] = -size
 
     def _goes(self, storage: int, piece: Piece) -> bool:

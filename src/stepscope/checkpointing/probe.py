@@ -7,9 +7,10 @@ that could be recomputed is, for a few steps, and the difference tells by how mu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from statistics import median
+from statistics import median, stdev
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.checkpointing.candidates import Candidate
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Corrections", "corrected", "probe"]
 
-ROUNDS: Final = 3
+ROUNDS: Final = 4
 _NOTHING: Final = "nothing"
 # A candidate that holds more than this share of the calls is a container of others.
 _CONTAINER_SHARE: Final = 0.34
+_USUAL: Final = 0.25  # how far real and predicted cost usually lie apart, as a share
 # What lies beyond is noise: a machine that did something else meanwhile.
 _LEAST, _MOST = 0.5, 2.0
 
@@ -88,6 +90,13 @@ def _overlap(one: Candidate, other: Candidate) -> bool:
 
 
 def _factor(before_ms: list[float], after_ms: list[float], tried: list[Candidate]) -> float:
+    """What was measured counts as far as it is sure: where rounds differ by more than the
+    correction itself, the profile is the better guess."""
     predicted_ms = sum(one.recompute_ms for one in tried)
-    real_ms = median(b - a for a, b in zip(before_ms, after_ms, strict=True))
-    return min(_MOST, max(_LEAST, real_ms / predicted_ms)) if predicted_ms > 0 else 1.0
+    differences = [b - a for a, b in zip(before_ms, after_ms, strict=True)]
+    if predicted_ms <= 0 or len(differences) < 2:
+        return 1.0
+    error = stdev(differences) / math.sqrt(len(differences)) / predicted_ms
+    weight = _USUAL**2 / (_USUAL**2 + error**2)
+    factor = 1.0 + weight * (median(differences) / predicted_ms - 1.0)
+    return min(_MOST, max(_LEAST, factor))

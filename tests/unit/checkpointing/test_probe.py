@@ -15,8 +15,8 @@ from stepscope.model.checkpoint_plan import ALL, CHEAP, CheckpointPlan, Segment
 class Machine:
     """Manager, meter and training at once: recomputing takes `factor` times what was predicted."""
 
-    def __init__(self, factors: dict[str, float]) -> None:
-        self.factors = factors
+    def __init__(self, factors: dict[str, float], noise_ms: float = 0.0) -> None:
+        self.factors, self.noise_ms, self.steps = factors, noise_ms, 0
         self.now_ms = 0.0
         self.plan = CheckpointPlan(())
         self.tried: list[CheckpointPlan] = []
@@ -30,7 +30,8 @@ class Machine:
 
     def step(self) -> None:
         ms = [10.0 * self.factors[one.recompute] for one in self.plan.segments]
-        self.now_ms += 100.0 + sum(ms)
+        self.steps += 1
+        self.now_ms += 100.0 + sum(ms) + (self.noise_ms if self.steps % 4 == 0 else 0.0)
 
     def settle(self) -> None: ...
 
@@ -93,6 +94,13 @@ def test_modules_are_tried_one_by_one_and_not_what_holds_them() -> None:
 
 def test_a_machine_that_did_something_else_is_not_believed() -> None:
     assert probed(Machine({ALL: 50.0, CHEAP: 0.0}), FOUND) == (2.0, 0.5)
+
+
+def test_the_noisier_the_machine_the_less_it_corrects() -> None:
+    quiet, noisy = (probed(Machine({ALL: 1.4, CHEAP: 1.4}, ms), FOUND) for ms in (0.0, 60.0))
+
+    assert quiet.of_all == pytest.approx(1.4)
+    assert abs(noisy.of_all - 1.0) < abs(quiet.of_all - 1.0)
 
 
 def test_with_nothing_to_try_nothing_is_corrected() -> None:
