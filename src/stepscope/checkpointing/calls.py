@@ -32,13 +32,18 @@ Seen = Callable[[Call, tuple[Any, ...]], None]
 
 class CallWatch:
     """Stands on the modules for a step, and takes itself off. `enter` and `leave` are shown each
-    call, with its arguments and its result. Calls without gradients (evaluation) are passed by."""
+    call, with its arguments and its result. Calls without gradients (evaluation) are passed by.
+
+    `error` is the first that happened in here: it does not reach the program, and whoever drives
+    the planning raises it.
+    """
 
     def __init__(self, modules: Iterable[Any], enter: Seen, leave: Seen) -> None:
         import torch
 
         self.calls: list[Call] = []
-        self._enter, self._leave = enter, leave
+        self.error: Exception | None = None
+        self._enter, self._leave = self._guarded(enter), self._guarded(leave)
         self._open: list[Call] = []
         self._counts: dict[int, int] = {}
         self._with_gradients = torch.is_grad_enabled
@@ -55,10 +60,15 @@ class CallWatch:
             handle.remove()
         self._handles.clear()
 
-    @property
-    def depth(self) -> int:
-        """How many calls are open."""
-        return len(self._open)
+    def _guarded(self, tell: Seen) -> Seen:
+        def guarded(call: Call, values: tuple[Any, ...]) -> None:
+            if self.error is None:
+                try:
+                    tell(call, values)
+                except Exception as error:  # noqa: BLE001 - the border with the user's program
+                    self.error = error
+
+        return guarded
 
     def _hooks(self, module: int) -> tuple[Callable[..., None], Callable[..., None]]:
         def before(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -95,4 +105,5 @@ def tensors_in(values: Iterable[Any], depth: int = _DEPTH) -> Iterable[Any]:
         elif depth and isinstance(value, list | tuple):
             yield from tensors_in(value, depth - 1)
         elif depth and hasattr(value, "__dataclass_fields__"):
-            yield from tensors_in(vars(value).values(), depth - 1)
+            fields = type(value).__dataclass_fields__
+            yield from tensors_in((getattr(value, name, None) for name in fields), depth - 1)

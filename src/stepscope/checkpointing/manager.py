@@ -90,7 +90,14 @@ class CheckpointManager:
         return self.apply(read_plan(Path(path)))
 
     def save_file(self, path: str | Path) -> None:
-        """What is applied now, for `apply_file` and `stepscope run --plan`."""
+        """What is applied now, as JSON, for `apply_file` and `stepscope run --plan`."""
+        if Path(path).suffix == ".toml":
+            raise UsageError(f"{path}: plans are written as JSON; end the name in .json.")
+        for segment in self.plan.segments:
+            if segment.recompute not in RECOMPUTED:
+                raise UsageError(
+                    f"{segment.label} has a policy of the program's: no file holds it."
+                )
         write_plan(Path(path), self.plan)
 
     @property

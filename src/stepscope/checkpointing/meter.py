@@ -81,7 +81,8 @@ def _unseen_bytes(heap: TensorHeap) -> int:
                 address, size = storage.data_ptr(), storage.nbytes()
             except (NotImplementedError, RuntimeError):  # it has none
                 continue
-            if size >= _SMALLEST and heap.find(address) is None:
+            # What is not torch's own cannot grow: files that are mapped, arrays, shared memory.
+            if size >= _SMALLEST and storage.resizable() and heap.find(address) is None:
                 sizes[address] = size
     return sum(sizes.values())
 

@@ -22,7 +22,6 @@ _MOST_RUNS: Final = 400  # of one Sequential: more choices would take the solver
 class Profiled(NamedTuple):
     """The same step, looked at in two ways. `forward_ms` by the key of a call, a median."""
 
-    model: Any
     names: tuple[str, ...]  # of the modules, by their number
     modules: tuple[Any, ...]
     windows: WindowStep

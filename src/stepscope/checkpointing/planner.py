@@ -14,7 +14,7 @@ from stepscope.checkpointing.curve import trade_off
 from stepscope.checkpointing.meter import Meter, meter_for
 from stepscope.checkpointing.posed import Posed, pose
 from stepscope.checkpointing.present import PresentCheckpoints
-from stepscope.checkpointing.solve import Choice
+from stepscope.checkpointing.solve import Choice, require_solver
 from stepscope.checkpointing.trial import ROUNDS, Trial
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_plan import (
@@ -65,6 +65,11 @@ class Planner:
         out not to fit. manager: with nothing applied."""
         self.report: PlanReport | None = None
         self.progress = "warming up"  # what the next step is for, in words
+        require_solver()
+        if next(model.parameters(), None) is None:
+            raise UsageError("A model without parameters is not trained: there is nothing to plan.")
+        if manager.plan.segments:
+            raise UsageError("The manager has checkpoints applied: remove() them before planning.")
         self._model, self._budget, self._manager = model, budget, manager
         self._meter = meter or meter_for(model)
         self._rounds, self._attempts = rounds, attempts
@@ -83,14 +88,23 @@ class Planner:
         except StopIteration:
             self._close()
         except BaseException:
-            self._manager.remove()
-            self._close()
+            self.forget()
             raise
         return self._is_done
 
     def close(self) -> None:
-        """Leave, also in the middle; a plan that was applied stays."""
+        """Leave. A plan that was found stays applied, in the place of the program's own
+        checkpoints; in the middle of planning all is put back."""
+        if self.report is None:
+            self.forget()
+        self._close()
+
+    def forget(self) -> None:
+        """Put all back as it was, a plan that was found too."""
         self._course.close()
+        self._manager.remove()
+        self._manager.switch(True)
+        self._present.open()
         self._close()
 
     def _close(self) -> None:
@@ -105,29 +119,43 @@ class Planner:
         for _ in range(WARM_UP):
             yield
         self._present.shut()
+        if self._present.are_managed:
+            raise UsageError(
+                "The program has a CheckpointManager of its own with modules applied: plan without"
+                " it, and apply the plan in its place."
+            )
         yield  # what the last one left behind
         self.progress = "profiling memory and time by module"
-        posed = yield from pose(self._model, self._meter, self._manager)
+        posed = yield from pose(self._model, self._meter, self._manager, self._check)
         yield from self._plan(posed)
+
+    def _check(self, posed: Posed) -> None:
+        """A budget that nothing fits is said at once."""
+        problem = posed.problem
+        peak_bytes = problem.evaluate(()).peak_bytes
+        asked_bytes = self._budget.of(peak_bytes)
+        if problem.least_time(asked_bytes) is None:
+            raise BudgetTooSmallError(asked_bytes, problem.least_peak(), peak_bytes)
+        self.progress = "trying what recomputing costs"
 
     def _plan(self, posed: Posed) -> Generator[None]:
         problem = posed.problem
-        baseline = problem.evaluate(())
-        asked_bytes = self._budget.of(baseline.peak_bytes)
+        asked_bytes = self._budget.of(problem.evaluate(()).peak_bytes)
         smallest = problem.least_peak()
         notes = _notes(posed.peaks)
+        choice: Choice | None = problem.least_time(asked_bytes) or smallest
         over_bytes = 0
         for attempts_left in reversed(range(self._attempts)):
-            choice = problem.least_time(asked_bytes - over_bytes)
-            if choice is None:
-                raise BudgetTooSmallError(asked_bytes, smallest, baseline.peak_bytes)
+            assert choice is not None
             trial = self._trial(posed.plan(choice, asked_bytes))
             yield from trial.run()
             more_bytes = trial.outcome(_PLAN).peak_bytes - asked_bytes if self._rounds else 0
-            if more_bytes <= 0 or not attempts_left:
+            over_bytes += more_bytes
+            another = problem.least_time(asked_bytes - over_bytes) if more_bytes > 0 else None
+            if another is None or not attempts_left:
                 self._tell(posed, choice, trial, smallest, notes)
                 return
-            over_bytes += more_bytes
+            choice = another
             notes.append(
                 f"A plan that was predicted to fit took {_mb(more_bytes)} more than asked for when"
                 " it was measured, and was made anew."
@@ -189,7 +217,7 @@ class Planner:
                     one.saved_bytes,
                     one.recompute_ms,
                     one.segment in chosen,
-                    one.segment.module in self._present.layers,
+                    self._present.has(one.segment.module),
                 )
                 for one in found
                 if one.segment.first is None or one.segment in chosen

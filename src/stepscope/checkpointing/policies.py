@@ -83,7 +83,7 @@ def _dropout_at(op: Any) -> int | None:
 
 
 def _draws(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """It takes random numbers in this call."""
+    """It drops something in this call, by chance."""
     at = _dropout_at(op)
     if at is None:
         return False
@@ -151,9 +151,7 @@ def contexts(recompute: Recompute) -> Contexts | None:
             )
         if recompute == ALL:
             return None
-        return Contexts(
-            functools.partial(keeping, Keeping(is_dear, decides, draws)), _selective(keep_dear)
-        )
+        return Contexts(functools.partial(keeping, CHEAPLY), _selective(keep_dear))
     if not callable(recompute) and not isinstance(recompute, Sequence):
         raise UsageError(f"recompute={recompute!r} is neither a word, a policy nor a list.")
     torchs = _selective(recompute if callable(recompute) else _checked(list(recompute)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.checkpointing.candidates import Candidate, Overheads, candidates_of
@@ -41,12 +41,18 @@ class Seen(NamedTuple):
     corrections: Corrections = Corrections()
 
 
-def pose(model: Any, meter: Meter, manager: CheckpointManager) -> Generator[None, None, Posed]:
+def pose(
+    model: Any,
+    meter: Meter,
+    manager: CheckpointManager,
+    check: Callable[[Posed], None] = lambda _: None,
+) -> Generator[None, None, Posed]:
     """Each yield is a step of the training, which has warmed up. manager: of the model, with
-    nothing applied."""
+    nothing applied. check: is shown it before costs are tried; peaks are known by then."""
     seen = yield from look(model, meter)
-    found = candidates_of(seen.profiled, seen.overheads)
-    corrections = yield from probe(found, manager, meter)
+    first = pose_seen(seen)
+    check(first)
+    corrections = yield from probe(first.found, manager, meter)
     return pose_seen(seen._replace(corrections=corrections))
 
 

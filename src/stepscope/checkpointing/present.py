@@ -14,7 +14,9 @@ class PresentCheckpoints:
 
     def __init__(self) -> None:
         self.layers: set[str] = set()
+        self.are_managed = False  # some of them by a CheckpointManager, which cannot be shut
         self._door = door()
+        self._was_shut = self._door.shut
         self._door.add(self)
 
     def shut(self) -> None:
@@ -22,14 +24,20 @@ class PresentCheckpoints:
         self._door.remove(self)
 
     def open(self) -> None:
-        self._door.shut = False
+        self._door.shut = self._was_shut
 
     def close(self) -> None:
-        """Let go. Where a plan took their place they stay shut: see `shut`."""
+        """Let go; they stay as they are now, shut or open."""
         self._door.remove(self)
+
+    def has(self, module: str) -> bool:
+        """Whether they recompute the module of that name. Around the model there may be another
+        one (DistributedDataParallel), which its names begin with."""
+        return any(one == module or one.endswith(f".{module}") for one in self.layers)
 
     def checkpointed(self, call: CheckpointCall, _: int) -> None:
         self.layers.add(call.layer)
+        self.are_managed |= call.is_managed
 
     def recomputed(self, call: CheckpointCall, duration_ns: int) -> None:
         """Not of interest."""

@@ -52,7 +52,8 @@ def probe(
     found: list[Candidate], manager: CheckpointManager, meter: Meter
 ) -> Generator[None, None, Corrections]:
     """Each yield is a step of the training. The manager has nothing applied before and after."""
-    tried = {mode: one for mode in RECOMPUTED if (one := _widest(found, mode))}
+    # Also where there is nothing to try: ranks have to take the same number of steps.
+    tried = {mode: _widest(found, mode) for mode in RECOMPUTED}
     plans = {
         mode: CheckpointPlan(tuple(one.segment for one in ones)) for mode, ones in tried.items()
     }

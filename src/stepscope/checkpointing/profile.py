@@ -6,6 +6,7 @@ from collections.abc import Generator
 from statistics import median
 from typing import Any, Final
 
+from stepscope.checkpointing.choosing import modules_by_name
 from stepscope.checkpointing.meter import Meter
 from stepscope.checkpointing.pieces import Profiled
 from stepscope.checkpointing.policies_kept import Keeping
@@ -21,10 +22,11 @@ class Profile:
     """`run` yields where a step of the program is due; `profiled` is there when it is through."""
 
     def __init__(self, model: Any, meter: Meter, asked: Keeping) -> None:
-        named = list(model.named_modules())
+        # As a manager knows them; of several names of a module the first.
+        named = {id(one): (name, one) for name, one in reversed(modules_by_name(model).items())}
         self._model, self._meter, self._asked = model, meter, asked
-        self._names = tuple(name for name, _ in named)
-        self._modules = tuple(module for _, module in named)
+        self._names = tuple(name for name, _ in reversed(named.values()))
+        self._modules = tuple(module for _, module in reversed(named.values()))
         self.profiled: Profiled | None = None
         self.peaks: list[int] = []  # of the steps that were looked at
 
@@ -35,20 +37,20 @@ class Profile:
             step = WindowStep(modules, self._meter)
             try:
                 yield
+                step.end()
             finally:
                 step.close()
             looked.append(step)
         saved = SavedStep(self._model, modules, self._meter, self._asked)
         try:
             yield
+            saved.end()
         finally:
             saved.close()
         self.peaks = [step.peak_bytes for step in looked]
         # The largest batch that was seen is the one that has to fit.
         largest = max(looked, key=lambda step: step.peak_bytes)
-        self.profiled = Profiled(
-            self._model, self._names, self._modules, largest, saved, _forward_ms(looked)
-        )
+        self.profiled = Profiled(self._names, self._modules, largest, saved, _forward_ms(looked))
 
 
 def _forward_ms(looked: list[WindowStep]) -> dict[tuple[int, int], float]:

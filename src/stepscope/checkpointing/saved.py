@@ -68,6 +68,12 @@ class SavedStep:
         self._watch.remove()
         self._stop_looking()
 
+    def end(self) -> None:
+        """The step is over and whole. Raises what went wrong in it."""
+        self.close()
+        if self._watch.error is not None:
+            raise self._watch.error
+
     def operator_ms(self, operator: Operator) -> float:
         return self._meter.ms(operator.began, operator.ended)
 
@@ -103,14 +109,26 @@ class SavedStep:
     # ---- tensors ----
 
     def _pack(self, tensor: Any) -> Any:
+        try:
+            self._note_kept(tensor)
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            self._watch.error = self._watch.error or error
+        return tensor
+
+    def _note_kept(self, tensor: Any) -> None:
         address = _address(tensor)
         if address and address not in self._held:
             number = self._number(address)
             bytes_ = tensor.untyped_storage().nbytes()
             self.kept.append(Kept(number, bytes_, len(self.operators)))
-        return tensor
 
-    def _ran(
+    def _ran(self, *seen: Any) -> None:
+        try:
+            self._note_operator(*seen)
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            self._watch.error = self._watch.error or error
+
+    def _note_operator(
         self, operator: Any, began: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> None:
         ended = self._meter.moment()

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
 from stepscope.checkpointing.candidates import Candidate
 from stepscope.errors import MissingExtraError
+from stepscope.model.checkpoint_plan import RECOMPUTED
 
-__all__ = ["Choice", "Problem"]
+__all__ = ["Choice", "Problem", "require_solver"]
 
 _MIB: Final = float(1 << 20)  # bytes and ms side by side: numbers of like size for the solver
 _WORTH: Final = 1.03  # what runs of neighbours have to gain before they are preferred to modules
 _GAP: Final = 0.002  # how far from the best a choice may be, as a share of its recompute time
+_PEAK_SECONDS: Final = 4.0  # for the smallest peak, which is asked for once
 _SECONDS: Final = 0.5  # for one choice; what was found by then counts
 
 
@@ -28,7 +32,7 @@ class _Level(NamedTuple):
     """A stretch of the step in which the same candidates can be absent."""
 
     bytes: float  # the most that is live in it when nothing is recomputed
-    absent: frozenset[int]
+    absent: Mapping[int, int]  # candidate → how many of its calls can be
 
 
 class _Again(NamedTuple):
@@ -40,15 +44,17 @@ class _Again(NamedTuple):
     more: float  # live when it is done, beyond that
 
 
+def require_solver() -> None:
+    """MissingExtraError where there is none."""
+    if find_spec("scipy") is None:
+        raise MissingExtraError("scipy, which finds the best plan,", "plan")
+
+
 class Problem:
     """What every choice leads to, and the best one for a budget."""
 
     def __init__(self, peaks: Sequence[int], lives: Sequence[int], found: list[Candidate]) -> None:
         """peaks: highest live bytes by window. lives: live bytes at the mark that ends it."""
-        try:
-            import scipy.optimize  # noqa: F401 - said here, before the work
-        except ImportError:
-            raise MissingExtraError("scipy, which finds the best plan,", "plan") from None
         self._candidates = found
         self._levels: list[_Level] = []
         self._again: list[_Again] = []
@@ -60,7 +66,7 @@ class Problem:
         """Where two of them exclude each other the answer means nothing."""
         at = tuple(sorted(int(one) for one in chosen))
         taken = [
-            sum(self._candidates[one].saved_bytes for one in at if one in level.absent)
+            sum(self._candidates[one].saved_bytes * level.absent.get(one, 0) for one in at)
             for level in self._levels
         ]
         peak = max(level.bytes - less for level, less in zip(self._levels, taken, strict=True))
@@ -85,16 +91,30 @@ class Problem:
     def least_peak(self) -> Choice:
         """The smallest peak that any choice reaches."""
         if self._smallest is None:
-            found = [self.evaluate(()), *self._answers(None)]
+            seeds = (self.evaluate(self._widest(mode)) for mode in RECOMPUTED)
+            found = [self.evaluate(()), *seeds, *self._answers(None, _PEAK_SECONDS)]
             self._smallest = min(found, key=lambda one: (one.peak_bytes, one.recompute_ms))
         return self._smallest
 
-    def _answers(self, budget_bytes: int | None) -> Iterator[Choice]:
+    def _widest(self, recompute: str) -> list[int]:
+        """All that can be recomputed at once, the smallest parts first."""
+        chosen: list[int] = []
+        taken: set[int] = set()
+        order = sorted((sum(map(len, one.calls)), at) for at, one in enumerate(self._candidates))
+        for _, at in order:
+            one = self._candidates[at]
+            calls = {call for calls in one.calls for call in calls}
+            if one.segment.recompute == recompute and not calls & taken:
+                chosen.append(at)
+                taken |= calls
+        return chosen
+
+    def _answers(self, budget_bytes: int | None, seconds: float = _SECONDS) -> Iterator[Choice]:
         """With modules alone, which is quick, and with runs of neighbours too."""
         began = time.monotonic()
         modules = [at for at, one in enumerate(self._candidates) if one.segment.first is None]
         for allowed in (modules, range(len(self._candidates))):
-            left_s = _SECONDS - (time.monotonic() - began)
+            left_s = seconds - (time.monotonic() - began)
             if allowed and left_s > 0 and (allowed is modules or len(allowed) > len(modules)):
                 x = self._solve(budget_bytes, frozenset(allowed), left_s)
                 if x is not None:
@@ -154,11 +174,14 @@ class Problem:
             low.append(least)
             high.append(most)
 
-        before: frozenset[int] = frozenset()
+        before: Mapping[int, int] = {}
         for at, level in enumerate(self._levels):
             column = count + at
-            changed = [(one, -self._mib(one)) for one in level.absent - before]
-            changed += [(one, self._mib(one)) for one in before - level.absent]
+            more = {
+                one: level.absent.get(one, 0) - before.get(one, 0)
+                for one in {**before, **level.absent}
+            }
+            changed = [(one, -times * self._mib(one)) for one, times in more.items() if times]
             same = [(column - 1, -1.0)] if at else []
             add([(column, 1.0), *same, *changed], 0.0, 0.0)
             add([(column, 1.0), (peak, 1.0)], level.bytes / _MIB, float("inf"))
@@ -183,22 +206,24 @@ class Problem:
     # ---- what the step gives ----
 
     def _cut(self, peaks: Sequence[int], lives: Sequence[int]) -> None:
-        begins: dict[int, set[int]] = {}
-        ends: dict[int, set[int]] = {}
+        changes: dict[int, Counter[int]] = {}  # by window: calls of candidates, more or fewer
         for at, one in enumerate(self._candidates):
             for windows in one.absent:
-                begins.setdefault(windows.start, set()).add(at)
-                ends.setdefault(windows.stop, set()).add(at)
-        absent: frozenset[int] = frozenset()
+                changes.setdefault(windows.start, Counter())[at] += 1
+                changes.setdefault(windows.stop, Counter())[at] -= 1
+        absent: Counter[int] = Counter()
         level_of: list[int] = []
         for window, peak in enumerate(peaks):
-            now = (absent - ends.get(window, set())) | begins.get(window, set())
-            if now != absent or not self._levels:
-                self._levels.append(_Level(float(peak), frozenset(now)))
+            change = changes.get(window)
+            if change is not None:
+                absent = Counter(absent)
+                absent.update(change)
+                absent = Counter({at: times for at, times in absent.items() if times})
+            if not self._levels or self._levels[-1].absent != absent:
+                self._levels.append(_Level(float(peak), absent))
             else:
                 last = self._levels[-1]
                 self._levels[-1] = last._replace(bytes=max(last.bytes, float(peak)))
-            absent = frozenset(now)
             level_of.append(len(self._levels) - 1)
         for at, one in enumerate(self._candidates):
             for rerun in one.reruns:

@@ -21,7 +21,7 @@ Arm = str
 
 
 class Trial:
-    """`run` yields where a step of the program is due; what was measured is in `outcomes`."""
+    """`run` yields where a step of the program is due; `outcome` tells what was measured."""
 
     def __init__(
         self,
@@ -67,4 +67,5 @@ class Trial:
             ratio.low if ratio else None,
             ratio.high if ratio else None,
             self._steps * len(self.round_ms[arm]),
+            ratio.middle if ratio else None,
         )

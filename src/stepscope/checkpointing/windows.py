@@ -33,7 +33,6 @@ class WindowStep:
         self.marks: list[Marked] = []
         self.passages: list[Passage] = []
         self._meter = meter
-        self._began = meter.moment()
         self._ended: Any = None
         meter.mark()  # what was before is not of this step
         self._watch = CallWatch(modules, self._enter, self._leave)
@@ -44,16 +43,18 @@ class WindowStep:
 
     def close(self) -> None:
         self._watch.remove()
-        self._mark()
         self._ended = self._meter.moment()
+
+    def end(self) -> None:
+        """The step is over and whole. Raises what went wrong in it."""
+        self.close()
+        if self._watch.error is not None:
+            raise self._watch.error
+        self._mark()
 
     @property
     def peak_bytes(self) -> int:
         return max(mark.peak_bytes for mark in self.marks)
-
-    @property
-    def step_ms(self) -> float:
-        return self._meter.ms(self._began, self._ended)
 
     def forward_ms(self, passage: Passage) -> float:
         return self._meter.ms(passage.began, passage.ended)
@@ -70,8 +71,12 @@ class WindowStep:
         passage.ended, passage.end = self._meter.moment(), self._mark()
 
         def gradient_came(_: Any) -> None:
-            if passage.backward < 0:
-                passage.backward = self._mark()
+            # A graph may be gone through again when the step is over.
+            if passage.backward < 0 and self._ended is None and self._watch.error is None:
+                try:
+                    passage.backward = self._mark()
+                except Exception as error:  # noqa: BLE001 - the border with the user's program
+                    self._watch.error = error
 
         for tensor in tensors_in(result):
             if tensor.grad_fn is not None:

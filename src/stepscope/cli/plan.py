@@ -13,7 +13,7 @@ __all__ = ["WITH_VALUE", "add_to"]
 WITH_VALUE = ("-o", "--output", "--name", "--memory", "--save")
 _ABOUT = """Find which layers to recompute in backward, so that a training step fits a memory budget
 at the least cost in time; apply it to the running program and measure it. The program is ended once
-that is done (some 50 steps), before it can save anything more."""
+that is done (some 75 steps), before it can save anything more."""
 
 
 def add_to(commands: Any) -> None:
@@ -45,11 +45,12 @@ def _plan(options: argparse.Namespace) -> int:
     from stepscope.session.command import RunOptions, profile_command
     from stepscope.session.plan_show import check_budget
 
-    check_budget(options.memory, options.save)
-    wish = PlanWish(options.memory, options.save, keep_going=options.keep_going)
+    memory, save, command = _budget(options.memory, options.save, options.command)
+    check_budget(memory, save)
+    wish = PlanWish(memory, save, keep_going=options.keep_going)
     return profile_command(
         RunOptions(
-            words=tuple(options.command),
+            words=tuple(command),
             output=options.output,
             name=options.name,
             # Nothing else looks at the steps that are measured.
@@ -57,3 +58,17 @@ def _plan(options: argparse.Namespace) -> int:
             quiet=options.quiet,
         )
     )
+
+
+def _budget(memory: str, save: str, command: list[str]) -> tuple[str, str, list[str]]:
+    """Where none stands in front of the command, one at its end is meant for us:
+    `stepscope plan train.py --memory 4GiB`."""
+    if memory or save or not command:
+        return memory, save, command
+    name, _, value = command[-1].partition("=")
+    rest = command[:-1]
+    if not value:
+        name, value, rest = "".join(command[-2:-1]), command[-1], command[:-2]
+    if name not in ("--memory", "--save") or not rest:
+        return memory, save, command
+    return (value, "", rest) if name == "--memory" else ("", value, rest)

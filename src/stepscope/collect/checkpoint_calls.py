@@ -14,6 +14,7 @@ class CheckpointCall:
 
     __slots__ = (
         "depth",
+        "is_managed",
         "is_repeated",
         "kept_bytes",
         "layer",
@@ -29,6 +30,7 @@ class CheckpointCall:
         self.layer = layer
         self.location = location  # file, line, function of the call that was seen first
         self.depth = depth  # how many checkpoints it runs inside of, in forward or recomputation
+        self.is_managed = False  # by our CheckpointManager
         self.is_repeated = False  # made while one around it is recomputed: there is one before it
         self.wants_bytes = wants_bytes
         self.started_ns = 0

@@ -12,6 +12,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from stepscope.collect.chain import Patches, keep_from_compiling, like, placed
@@ -21,8 +22,9 @@ from stepscope.collect.checkpoint_layers import LayerNames, is_managers
 from stepscope.collect.checkpoint_reentrant import Reentrant
 from stepscope.collect.checkpoint_saved import Saved, only_kept_for_it, storages_bytes
 
-__all__ = ["CheckpointCall", "CheckpointDoor", "Listener", "door"]
+__all__ = ["UNSEEN", "CheckpointCall", "CheckpointDoor", "Listener", "door"]
 
+UNSEEN = "_stepscope_measures_itself"  # the name of functions that are no part of the program
 _GENERATOR = "_checkpoint_without_reentrant_generator"
 # Modules of torch's that have it by their own name.
 _ALSO_THERE = ("torch.distributed._composable.checkpoint_activation",)
@@ -197,7 +199,8 @@ class CheckpointDoor:
         torch = self._torch
         try:
             return bool(
-                not torch.is_grad_enabled()
+                (type(function) is FunctionType and function.__name__ == UNSEEN)
+                or not torch.is_grad_enabled()
                 or torch.compiler.is_compiling()
                 or self._is_traced(function, (), {})
             )
@@ -211,6 +214,7 @@ class CheckpointDoor:
         wants_bytes = any(getattr(one, "wants_bytes", True) for one in self._listeners)
         call = CheckpointCall(layer.name, layer.place, self.running.depth, wants_bytes)
         call.is_repeated = self.running.is_recomputing
+        call.is_managed = is_managers(function, self._torch.nn.Module)
         if wants_bytes:
             call.kept_bytes = storages_bytes((*args, *more.values()), self._torch.Tensor)
         return call

@@ -12,6 +12,7 @@ import errno
 import os
 import resource
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -33,6 +34,7 @@ _PASSED_ON = {
     signal.SIGCONT,
 }
 _HELD = _PASSED_ON | {signal.SIGCHLD}
+PATIENCE_S = 10.0  # with a child that was asked to end
 # Python ignores these for itself; the program must have them as any program does.
 _DEFAULT_IN_CHILD = [signal.SIGPIPE, signal.SIGXFSZ]
 
@@ -84,6 +86,7 @@ class Child:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        self._asked = 0.0  # when it was asked to end first
         self.status: int | None = None  # as subprocess gives it: -n means ended by signal n
 
     def wait(self, timeout_s: float) -> signal.Signals | None:
@@ -96,6 +99,12 @@ class Child:
         if info is not None and number in _PASSED_ON and info.si_code <= 0 and self.status is None:
             self._send(info.si_signo)
         return number
+
+    def end(self) -> None:
+        """Ask it to end; asked again after a while, it is ended."""
+        now = time.monotonic()
+        self._asked = self._asked or now
+        self._send(signal.SIGTERM if now < self._asked + PATIENCE_S else signal.SIGKILL)
 
     def join(self) -> int:
         """Its status, when it has ended."""

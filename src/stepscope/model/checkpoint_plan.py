@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 __all__ = [
     "ALL",
-    "BASELINE",
     "CHEAP",
     "PLAN_SCHEMA",
     "RECOMPUTED",
@@ -29,7 +28,6 @@ ALL: Final = "all"  # everything in the segment is computed again
 # again is computed again.
 CHEAP: Final = "cheap"
 RECOMPUTED: Final = (ALL, CHEAP)
-BASELINE: Final = "nothing is recomputed"
 
 
 class Segment(NamedTuple):
@@ -64,6 +62,7 @@ class Outcome(NamedTuple):
     ratio_low: float | None = None
     ratio_high: float | None = None
     steps: int = 0  # that were measured; 0: predicted
+    ratio: float | None = None  # in the middle of that interval: round by round
 
 
 class BlockCost(NamedTuple):
@@ -82,7 +81,7 @@ class BlockCost(NamedTuple):
 
 
 class PlanPoint(NamedTuple):
-    """Of the trade-off: no plan is predicted to be faster with as small a peak."""
+    """Of the trade-off: none that was found is faster with as small a peak."""
 
     peak_bytes: int
     step_ms: float

@@ -62,7 +62,7 @@ def told(found: Checkpointing) -> str:
 
 
 def _plan_panel(report: PlanReport) -> PlanPanel:
-    blocks = sorted(report.blocks, key=lambda block: -(block.bytes_per_ms or 0.0))
+    blocks = sorted(report.blocks, key=lambda one: -(one.bytes_per_ms or float("inf")))
     return PlanPanel(
         plan_chart(report),
         plan_rows(report),
@@ -91,7 +91,9 @@ def plan_rows(report: PlanReport) -> list[PlanRow]:
 
 def _row(name: str, outcome: Outcome, baseline: Outcome) -> PlanRow:
     how = f"measured over {outcome.steps:,} steps" if outcome.steps else "predicted"
-    ratio = outcome.step_ms / baseline.step_ms if baseline.step_ms else None
+    ratio = outcome.ratio
+    if ratio is None and baseline.step_ms:
+        ratio = outcome.step_ms / baseline.step_ms
     words = "" if ratio is None or outcome is baseline else f"{ratio:.3f}×"
     if words and outcome.ratio_low is not None and outcome.ratio_high is not None:
         words += f" ({outcome.ratio_low:.3f} to {outcome.ratio_high:.3f})"

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from stepscope.model.checkpoint_plan import PlanReport
+from stepscope.model.checkpoint_plan import Outcome, PlanPoint, PlanReport
 from stepscope.report.checkpoint_panel import plan_rows
 from stepscope.report.glyphs import Glyphs, glyphs_for
 from stepscope.report.plan_words import blocks_by_worth, plan_verdict, size
@@ -89,14 +89,18 @@ def _curve(report: PlanReport, glyphs: Glyphs) -> Table:
     table = plan_table(glyphs, "what it would cost", "", "peak", "step", "segments")
     first_ms = report.curve[0].step_ms
     most_ms = max(point.step_ms - first_ms for point in report.curve)
-    chosen = report.predicted.peak_bytes
-    nearest = min(report.curve, key=lambda one: abs(one.peak_bytes - chosen))
+    marks = {_nearest(report, report.predicted): "about the plan"}
+    if report.present is not None:
+        marks[_nearest(report, report.present)] = "about as the program stands"
     for point in report.curve:
         bar = glyphs.bar((point.step_ms - first_ms) / most_ms if most_ms else 0.0, _BAR)
-        mark = "about the plan" if point is nearest else ""
         cells = (size(point.peak_bytes), duration(point.step_ms), f"{point.segments:,}")
-        add_row(table, glyphs, bar, mark, *cells)
+        add_row(table, glyphs, bar, marks.get(point, ""), *cells)
     return table
+
+
+def _nearest(report: PlanReport, outcome: Outcome) -> PlanPoint:
+    return min(report.curve, key=lambda one: abs(one.peak_bytes - outcome.peak_bytes))
 
 
 def plan_table(glyphs: Glyphs, *titles: str) -> Table:

@@ -8,7 +8,7 @@ import threading
 import weakref
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stepscope.errors import UsageError
 from stepscope.model import names
@@ -53,6 +53,7 @@ class CheckpointSession:
         self._lock = threading.RLock()
         self._inside: Inside | None = None
         self._tail: EventTail | None = None
+        self._left: Any = None  # what is done when the profiler is gone
         self._is_closed = False
         self._offset_ns = 0  # from the recorder's clock to the calendar
         self._timer = Ticking(self._tidy, _TIDY_S, "stepscope-checkpoints")
@@ -76,7 +77,8 @@ class CheckpointSession:
             self._tail = EventTail(number, self._offset_ns, self._listening.after_fork)
             session.follow(self._tail)
             identity = f"checkpoint profiler {number}"
-            weakref.finalize(self, session.forget, identity, [self._tail]).atexit = False
+            self._left = weakref.finalize(self, session.forget, identity, [self._tail])
+            self._left.atexit = False
             self.tally.enabled = True
             self._listening.start()
             self._timer.start(self._left_behind)
@@ -101,7 +103,9 @@ class CheckpointSession:
     def _forget_tail(self) -> None:
         if self._inside is not None and self._tail is not None:
             self._inside.unfollow(self._tail)
-        self._tail = None
+        if self._left is not None:
+            self._left.detach()
+        self._tail = self._left = None
 
     def _tidy(self) -> None:
         """Called now and then: files of a long session do not pile up."""

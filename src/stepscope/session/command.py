@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +19,7 @@ from stepscope.launch.command import Command, resolve_command
 from stepscope.launch.environment import child_environment
 from stepscope.launch.process import Child, die_as, signals_held, start, stop_self
 from stepscope.launch.status import open_status_line
-from stepscope.session.plan_show import plan_exit_code, show_plan
+from stepscope.session.plan_show import is_planned, plan_exit_code, show_plan
 from stepscope.session.show import show_summary, summary_as_line
 from stepscope.session.troubles import Troubles, say
 from stepscope.store.rundir import NewRun, create_run
@@ -60,8 +61,9 @@ def profile_command(options: RunOptions) -> int:
             _remove(status, run.path)
             raise
         _profile(options, command, run, status, child)
-    code = die_as(child.join())
-    return code or (plan_exit_code(run.path) if _is_planning(options) else 0)
+    if _is_planning(options) and is_planned(run.path):
+        return plan_exit_code(run.path)  # however the program ended, which we did
+    return die_as(child.join()) or (2 if _is_planning(options) else 0)
 
 
 def _is_planning(options: RunOptions) -> bool:
@@ -82,7 +84,9 @@ def _profile(
     gc.freeze()  # what stands now stays: no need to look through it again and again
     gc.enable()
     with troubles.guard("following the program"):
-        _accompany(child, watch, options)
+        wish = options.settings.plan
+        is_short = wish is not None and _is_planning(options) and not wish.keep_going
+        _accompany(child, watch, options, (lambda: is_planned(run.path)) if is_short else None)
     exit_code = child.join()  # whatever happened to us
     gc.disable()
     summary = None
@@ -128,8 +132,11 @@ def _named(run: Path) -> str:
     return shlex.quote(run.name if run.parent == runs else str(run))
 
 
-def _accompany(child: Child, watch: Watch | None, options: RunOptions) -> None:
-    """Until the program ends: pass signals on, and look once in a while at what was recorded."""
+def _accompany(
+    child: Child, watch: Watch | None, options: RunOptions, ends: Callable[[], bool] | None
+) -> None:
+    """Until the program ends: pass signals on, and look once in a while at what was recorded.
+    `ends`: whether we are to end it."""
     line = open_status_line(2, os.environ, wanted=not options.quiet)
     interval_s = options.settings.poll_interval_s
     next_look = time.monotonic() + interval_s
@@ -144,6 +151,8 @@ def _accompany(child: Child, watch: Watch | None, options: RunOptions) -> None:
             if watch is not None and time.monotonic() >= next_look:
                 next_look = time.monotonic() + interval_s
                 watch.look()
+                if ends is not None and ends():
+                    child.end()
                 if line.is_shown:
                     line.show(watch.status())
     finally:

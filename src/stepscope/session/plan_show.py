@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_budget",
     "check_plan",
+    "is_planned",
     "plan_exit_code",
     "plan_progress",
     "show_plan",
@@ -26,10 +27,12 @@ __all__ = [
 
 
 def check_budget(memory: str, save: str) -> None:
-    """UsageError before the program is started, not after."""
+    """UsageError or MissingExtraError before the program is started, not after."""
     from stepscope.checkpointing.budget import budget_of
+    from stepscope.checkpointing.solve import require_solver
 
     budget_of(memory or None, save=save or None)
+    require_solver()
 
 
 def check_plan(path: Path) -> Path:
@@ -46,6 +49,13 @@ def plan_progress(status: Path) -> str:
         return f" planning: {(status / PLAN_PROGRESS).read_text('utf-8')[:80]} "
     except OSError:
         return ""
+
+
+def is_planned(run: Path) -> bool:
+    """There is a plan, or it is known why there is none."""
+    from stepscope.store.plan_file import PLAN_FILE
+
+    return (run / PLAN_FILE).exists() or (run / PLAN_FAILED).exists()
 
 
 def plan_exit_code(run: Path) -> int:
@@ -99,6 +109,6 @@ def _why_not(run: Path) -> str:
         return (run / PLAN_FAILED).read_text("utf-8")
     except OSError:
         return (
-            "there is no plan: the program ended before enough steps were seen (some 50 are needed:"
-            " 9 to profile, 40 to measure the plan in turns)."
+            "there is no plan: the program ended before enough steps were seen (some 75 are needed:"
+            " 9 to profile, 24 to try what recomputing costs, 40 to measure the plan in turns)."
         )

@@ -37,7 +37,7 @@ def plan_checkpoints(
     """Find what to recompute so that a step fits a budget at the least cost, and measure it.
 
     sample_step: runs one whole step of the training: forward, backward, optimizer. It is called
-    some 50 times, so the model trains on meanwhile. budget: bytes, "4GiB", or a share of the peak
+    some 75 times, so the model trains on meanwhile. budget: bytes, "4GiB", or a share of the peak
     ("60%", 0.6); save: the share to save instead. manager: where the plan stays applied; without
     one the model is afterwards as it was, and `CheckpointManager(model).apply(report.plan)` applies
     it. UsageError: no plan fits, and it says which peak is the smallest one.
@@ -54,9 +54,9 @@ def plan_checkpoints(
             if planner.step_ended():
                 break
     finally:
-        planner.close()
         if manager is None:
-            ours.remove()
+            planner.forget()
+        planner.close()
     assert planner.report is not None
     return planner.report
 
@@ -114,14 +114,18 @@ class _Finding:
         self._anchor: int | None = None
         self._planner: Planner | None = None
         self._is_done = False
+        self._told = ""  # of the progress
         self._meter: Meter | None = None
-        self._guarded(self._open_meter)
+        self._open_meter()
 
     def _open_meter(self) -> None:
         """Now, before there is a model: so every tensor is counted."""
         from stepscope.checkpointing.meter import CpuMeter
 
-        self._meter = CpuMeter(self._recorder)
+        try:
+            self._meter = CpuMeter(self._recorder)
+        except UsageError:
+            return  # said when the model turns out to be on the CPU
 
     def seen(self, module: Any) -> None:
         self._models.append(module)
@@ -143,10 +147,13 @@ class _Finding:
 
     def _step(self) -> None:
         if self._planner is None:
+            if not self._is_ours():
+                self._is_done = True
+                return
             self._planner = self._make_planner()
             return
-        self._tell_progress(self._planner.progress)
         if not self._planner.step_ended():
+            self._tell_progress(self._planner.progress)
             return
         self._is_done = True
         if self._is_first and self._planner.report is not None:
@@ -154,6 +161,14 @@ class _Finding:
 
             write_plan_report(self._run, self._planner.report)
         self._end()
+
+    def _is_ours(self) -> bool:
+        """The first process of each rank that trains is the one that plans."""
+        try:
+            (self._run / f".planning-{process_rank(os.environ)}").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
     def _make_planner(self) -> Planner:
         from stepscope.checkpointing.budget import budget_of
@@ -175,8 +190,12 @@ class _Finding:
 
     def _tell_progress(self, text: str) -> None:
         folder = os.environ.get(ENV_STATUS)
-        if folder and self._is_first:
-            Path(folder, PLAN_PROGRESS).write_text(text, "utf-8")
+        if folder and self._is_first and text != self._told:
+            self._told = text
+            try:
+                Path(folder, PLAN_PROGRESS).write_text(text, "utf-8")
+            except OSError:
+                return  # nobody will read it
 
     def _give_up(self, why: str) -> None:
         self._is_done = True
@@ -193,8 +212,14 @@ class _Finding:
         if self._asked.keep_going:
             return
         # Not the program's own way out: it would save checkpoints and results of a training that
-        # nobody wanted to the end.
+        # nobody wanted to the end. Other ranks would wait for one that is gone: the launcher ends
+        # them all.
+        if process_ranks(os.environ) > 1:
+            return
         self._leave()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
         os._exit(0)
 
 

@@ -15,6 +15,7 @@ from stepscope.checkpointing.budget import budget_of
 from stepscope.checkpointing.candidates import Candidate, Overheads
 from stepscope.checkpointing.manager import CheckpointManager
 from stepscope.checkpointing.meter import CpuMeter
+from stepscope.checkpointing.overheads import measure_overheads
 from stepscope.checkpointing.planner import BudgetTooSmallError, Planner
 from stepscope.checkpointing.posed import Posed, Seen, look, pose_seen
 from stepscope.collect.checkpoints import door
@@ -69,7 +70,7 @@ def _door_as_it_was() -> Iterator[None]:
     yield
     torch.set_num_threads(threads)
     assert not door().is_heard
-    door().shut = False
+    assert not door().shut
 
 
 def step_of(model: nn.Module) -> Callable[[], None]:
@@ -258,3 +259,89 @@ def test_cheap_keeps_a_byte_for_each_decision_of_dropout(meter: CpuMeter) -> Non
     # The result of exp, sin's argument is its own input; and the noise that dropout multiplies by.
     assert found["blocks.1", ALL].saved_bytes == 2 * ONE
     assert found["blocks.1", CHEAP].saved_bytes == 2 * ONE - ONE // 4
+
+
+class Twice(nn.Module):
+    """One block, called twice in a forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.block = Block(), Block()
+
+    def forward(self, x: Any) -> Any:
+        return self.block(self.block(self.before(x)))
+
+
+def test_a_module_that_is_called_twice_saves_twice(meter: CpuMeter) -> None:
+    model = Twice()
+    posed = looked_at(model, meter, Overheads(0.0, torch.get_rng_state().nbytes, 0.0))
+    at = next(
+        at
+        for at, one in enumerate(posed.found)
+        if one.segment.label == "block" and one.segment.recompute == ALL
+    )
+    predicted = posed.problem.evaluate((at,))
+    step = step_of(model)
+    with CheckpointManager(model) as manager:
+        manager.apply(posed.plan(predicted, None))
+        step()
+        meter.mark()
+        step()
+        measured = meter.mark().peak_bytes
+
+    assert measured == pytest.approx(predicted.peak_bytes, rel=0.01)
+
+
+def test_a_manager_with_something_applied_is_refused() -> None:
+    model = Model()
+    manager = CheckpointManager(model).checkpoint("blocks.0")
+
+    with pytest.raises(UsageError, match="remove"):
+        plan_checkpoints(model, step_of(model), "70%", manager=manager)
+    manager.remove()
+
+
+def test_a_manager_of_the_programs_own_is_told_to_be_in_the_way() -> None:
+    model = Model()
+    own = CheckpointManager(model).checkpoint("blocks.0")
+
+    with pytest.raises(UsageError, match="CheckpointManager of its own"):
+        plan_checkpoints(model, step_of(model), "70%")
+    own.remove()
+
+
+def test_after_a_budget_that_nothing_fits_the_programs_own_checkpoints_are_on() -> None:
+    model = Model(6, own=(0, 1, 2), as_list=True)
+    step = step_of(model)
+
+    with pytest.raises(BudgetTooSmallError):
+        plan_checkpoints(model, step, 1000)
+
+    assert not door().shut
+    assert not door().is_heard
+
+
+def test_what_goes_wrong_in_a_hook_ends_the_planning_and_not_the_program() -> None:
+    model = Model()
+    step = step_of(model)
+    planner = Planner(model, budget_of("70%"), CheckpointManager(model))
+    for _ in range(5):
+        step()
+        planner.step_ended()
+    CpuMeter().close()  # somebody else takes the memory over
+    step()
+
+    with pytest.raises(UsageError, match="one at a time"):
+        planner.step_ended()
+    step()
+    assert not model.blocks[0]._forward_hooks
+
+
+def test_costs_of_checkpoints_are_measured_also_while_the_programs_own_are_shut(
+    meter: CpuMeter,
+) -> None:
+    door().shut = True
+    try:
+        assert measure_overheads(meter, "cpu").call_ms > 0
+    finally:
+        door().shut = False

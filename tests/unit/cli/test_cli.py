@@ -57,7 +57,13 @@ def test_a_plan_is_asked_for_and_the_rest_is_the_programs(asked: list[RunOptions
     assert main(["plan", "--memory", "4GiB", "-o", "dir", "train.py", "--memory", "x"]) == 7
     assert main(["plan", "--save=40%", "--keep-going", "-m", "pkg"]) == 7
 
-    first, second = asked
+    assert main(["plan", "train.py", "--lr", "1", "--memory", "4GiB"]) == 7
+    assert main(["plan", "train.py", "--save=40%"]) == 7
+
+    first, second, third, fourth = asked
+    assert third.words == ("train.py", "--lr", "1")
+    assert third.settings.plan == PlanWish(memory="4GiB")
+    assert (fourth.words, fourth.settings.plan) == (("train.py",), PlanWish(save="40%"))
     assert (first.words, first.output) == (("train.py", "--memory", "x"), Path("dir"))
     assert first.settings.plan == PlanWish(memory="4GiB")
     assert first.settings.level is Level.PRODUCTION  # nothing else looks at the steps

@@ -38,7 +38,7 @@ class Model(nn.Module):
 
 model = Model()
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-for _ in range(70):
+for _ in range(140):
     optimizer.zero_grad()
     loss = model(torch.randn(1024, 64)).square().mean()
     loss.backward()
