@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.config import ENV_STATUS, PLAN_FAILED, PLAN_PROGRESS, PlanWish
 from stepscope.errors import StepscopeError, UsageError
+from stepscope.model import names
 from stepscope.record.recorder import Recorder
 from stepscope.session.header import process_rank, process_ranks
 
@@ -115,6 +116,7 @@ class _Finding:
         self._planner: Planner | None = None
         self._is_done = False
         self._told = ""  # of the progress
+        self._look = recorder.intern(names.OWN_LOOK)
         self._meter: Meter | None = None
         self._open_meter()
 
@@ -134,7 +136,11 @@ class _Finding:
         if self._anchor is None:
             self._anchor = id(optimizer)
         if not self._is_done and id(optimizer) == self._anchor:
-            self._guarded(self._step)
+            token = self._recorder.begin(self._look)  # this time is ours, not the program's
+            try:
+                self._guarded(self._step)
+            finally:
+                self._recorder.end(token)
 
     def _guarded(self, do: Callable[[], None]) -> None:
         try:
