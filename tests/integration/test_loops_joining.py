@@ -220,6 +220,7 @@ def test_the_twin_records_the_same(tmp_path: Path) -> None:
 
 
 _RUN_BY = (
+    "test_checkpoint_profiling.py",
     "test_loops.py",
     "test_memory_profiler.py",
     "test_sampled_run.py",
