@@ -8,7 +8,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: install demo test test-quick stress lint format bench clean
+.PHONY: install demo test test-quick test-extended stress lint format bench clean
 .DEFAULT_GOAL := install
 
 # Bytecode is compiled here because an environment may forbid Python to write it, and a training
@@ -34,7 +34,11 @@ test: install
 	$(BIN)/python -m pytest
 
 test-quick: install
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -m 'not slow and not extended'
+
+# The loops of transformers, Lightning and Accelerate: they take a minute, mostly to import.
+test-extended: install
+	$(BIN)/python -m pytest -m extended
 
 # Threads, tasks and forks that profile at once, for a minute instead of five seconds.
 stress: install

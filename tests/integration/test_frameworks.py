@@ -25,7 +25,7 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
 }
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
