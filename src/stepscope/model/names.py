@@ -189,9 +189,7 @@ HEAP_RESERVED: Final = "heap.reserved_bytes"  # sample at a window: libc's alloc
 # mappings of single blocks; arg: bytes of those
 HEAP_FREE: Final = "heap.free_bytes"  # sample: of these, not in use; arg: the free piece at the top
 PYTHON_LINE: Final = "python.line_bytes"  # sample; arg: blocks; text: "line\tfile" (tracemalloc)
-OWN_LOOK: Final = (
-    "stepscope.look"  # span: a long look of ours: no time of the program's
-)
+OWN_LOOK: Final = "stepscope.look"  # span: a long look of ours: no time of the program's
 OWN_MEMORY_NS: Final = "stepscope.memory_ns"  # wall time of the program that all this cost
 
 # Samples about Python's own memory, where tracemalloc is on.
