@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+import gc
 import logging
 import math
-import gc
 import time
 from pathlib import Path
 from typing import Any
