@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
 from stepscope.checkpointing.pieces import Piece, Profiled, pieces_of
 from stepscope.model.checkpoint_plan import ALL, CHEAP, Segment
 
-__all__ = ["Candidate", "Overheads", "Rerun", "candidates_of"]
+__all__ = ["Candidate", "Overheads", "Rerun", "candidates_of", "disjoint"]
 
 LEAST_SHARE: Final = 0.001  # of the peak: what saves less is not worth a choice
 
@@ -36,6 +36,23 @@ class Candidate(NamedTuple):
     absent: tuple[range, ...]  # windows in which its saved bytes are not there
     reruns: tuple[Rerun, ...]
     calls: tuple[range, ...]  # it covers: two candidates that share one cannot both be chosen
+
+    @property
+    def size(self) -> int:
+        """How many calls it covers."""
+        return sum(map(len, self.calls))
+
+
+def disjoint(candidates: Sequence[Candidate]) -> list[int]:
+    """Their places: each is taken that shares no call with one that was taken before it."""
+    taken: set[int] = set()
+    chosen = []
+    for at, one in enumerate(candidates):
+        calls = {call for calls in one.calls for call in calls}
+        if not calls & taken:
+            chosen.append(at)
+            taken |= calls
+    return chosen
 
 
 def candidates_of(profiled: Profiled, overheads: Overheads) -> list[Candidate]:

@@ -15,7 +15,7 @@ from stepscope.checkpointing.meter import Meter, meter_for
 from stepscope.checkpointing.posed import Posed, pose
 from stepscope.checkpointing.present import PresentCheckpoints
 from stepscope.checkpointing.solve import Choice, require_solver
-from stepscope.checkpointing.trial import ROUNDS, Trial
+from stepscope.checkpointing.trial import Trial
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_plan import (
     BlockCost,
@@ -58,11 +58,9 @@ class Planner:
         budget: Budget,
         manager: CheckpointManager,
         meter: Meter | None = None,
-        rounds: int = ROUNDS,
         attempts: int = ATTEMPTS,
     ) -> None:
-        """rounds: of the trial; 0: the plan is not measured. attempts: plans to try where one turns
-        out not to fit. manager: with nothing applied."""
+        """manager: with nothing applied. attempts: plans to try where one turns out not to fit."""
         self.report: PlanReport | None = None
         self.progress = "warming up"  # what the next step is for, in words
         require_solver()
@@ -72,7 +70,7 @@ class Planner:
             raise UsageError("The manager has checkpoints applied: remove() them before planning.")
         self._model, self._budget, self._manager = model, budget, manager
         self._meter = meter or meter_for(model)
-        self._rounds, self._attempts = rounds, attempts
+        self._attempts = attempts
         self._present = PresentCheckpoints()
         self._course = self._run()
         self._is_done = False
@@ -143,13 +141,12 @@ class Planner:
         asked_bytes = self._budget.of(problem.evaluate(()).peak_bytes)
         smallest = problem.least_peak()
         notes = _notes(posed.peaks)
-        choice: Choice | None = problem.least_time(asked_bytes) or smallest
+        choice = problem.least_time(asked_bytes) or smallest
         over_bytes = 0
         for attempts_left in reversed(range(self._attempts)):
-            assert choice is not None
             trial = self._trial(posed.plan(choice, asked_bytes))
             yield from trial.run()
-            more_bytes = trial.outcome(_PLAN).peak_bytes - asked_bytes if self._rounds else 0
+            more_bytes = trial.outcome(_PLAN).peak_bytes - asked_bytes
             over_bytes += more_bytes
             another = problem.least_time(asked_bytes - over_bytes) if more_bytes > 0 else None
             if another is None or not attempts_left:
@@ -181,7 +178,7 @@ class Planner:
         arms = {_BASELINE: without, _PLAN: with_plan}
         if self._present.layers:
             arms[_PRESENT] = as_it_stands
-        return Trial(self._meter, arms, self._rounds)
+        return Trial(self._meter, arms)
 
     def _tell(
         self,
@@ -191,13 +188,11 @@ class Planner:
         smallest: Choice,
         notes: list[str],
     ) -> None:
-        problem, found = posed.problem, posed.found
+        found = posed.found
         self._manager.switch(True)
         self._present.shut()
-        is_measured = self._rounds > 0
-        predicted_peak = problem.evaluate(()).peak_bytes
-        baseline = trial.outcome(_BASELINE) if is_measured else Outcome(predicted_peak, 0.0)
-        present = trial.outcome(_PRESENT) if is_measured and self._present.layers else None
+        baseline = trial.outcome(_BASELINE)
+        present = trial.outcome(_PRESENT) if self._present.layers else None
         if present is not None and present.peak_bytes >= baseline.peak_bytes:
             notes.append(
                 f"The checkpoints that the program has ({len(self._present.layers)} places) save"
@@ -209,8 +204,8 @@ class Planner:
             baseline,
             present,
             Outcome(choice.peak_bytes, baseline.step_ms + choice.recompute_ms),
-            trial.outcome(_PLAN) if is_measured else None,
-            trade_off(problem, smallest, baseline.step_ms),
+            trial.outcome(_PLAN),
+            trade_off(posed.problem, smallest, baseline.step_ms),
             tuple(
                 BlockCost(
                     one.segment,

@@ -13,7 +13,7 @@ from functools import partial
 from statistics import median, stdev
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepscope.checkpointing.candidates import Candidate
+from stepscope.checkpointing.candidates import Candidate, disjoint
 from stepscope.checkpointing.meter import Meter
 from stepscope.checkpointing.trial import Trial
 from stepscope.model.checkpoint_plan import ALL, CHEAP, RECOMPUTED, CheckpointPlan
@@ -54,11 +54,10 @@ def probe(
     """Each yield is a step of the training. The manager has nothing applied before and after."""
     # Also where there is nothing to try: ranks have to take the same number of steps.
     tried = {mode: _widest(found, mode) for mode in RECOMPUTED}
-    plans = {
-        mode: CheckpointPlan(tuple(one.segment for one in ones)) for mode, ones in tried.items()
-    }
     arms: dict[str, Callable[[], object]] = {_NOTHING: manager.remove}
-    arms |= {mode: partial(manager.apply, plan) for mode, plan in plans.items()}
+    for mode, ones in tried.items():
+        plan = CheckpointPlan(tuple(one.segment for one in ones))
+        arms[mode] = partial(manager.apply, plan)
     trial = Trial(meter, arms, ROUNDS, steps=1)
     yield from trial.run()
     manager.remove()
@@ -66,7 +65,7 @@ def probe(
         mode: _factor(trial.round_ms[_NOTHING], trial.round_ms[mode], ones)
         for mode, ones in tried.items()
     }
-    return Corrections(factors.get(ALL, 1.0), factors.get(CHEAP, 1.0))
+    return Corrections(factors[ALL], factors[CHEAP])
 
 
 def _widest(found: list[Candidate], recompute: str) -> list[Candidate]:
@@ -77,17 +76,10 @@ def _widest(found: list[Candidate], recompute: str) -> list[Candidate]:
         for one in found
         if one.segment.recompute == recompute
         and one.segment.first is None
-        and sum(map(len, one.calls)) <= _CONTAINER_SHARE * calls
+        and one.size <= _CONTAINER_SHARE * calls
     ]
-    chosen: list[Candidate] = []
-    for one in sorted(modules, key=lambda one: -one.recompute_ms):
-        if not any(_overlap(one, other) for other in chosen):
-            chosen.append(one)
-    return chosen
-
-
-def _overlap(one: Candidate, other: Candidate) -> bool:
-    return any(a.start < b.stop and b.start < a.stop for a in one.calls for b in other.calls)
+    modules.sort(key=lambda one: -one.recompute_ms)
+    return [modules[at] for at in disjoint(modules)]
 
 
 def _factor(before_ms: list[float], after_ms: list[float], tried: list[Candidate]) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
-from stepscope.checkpointing.candidates import Candidate
+from stepscope.checkpointing.candidates import Candidate, disjoint
 from stepscope.errors import MissingExtraError
 from stepscope.model.checkpoint_plan import RECOMPUTED
 
@@ -91,23 +91,18 @@ class Problem:
     def least_peak(self) -> Choice:
         """The smallest peak that any choice reaches."""
         if self._smallest is None:
-            seeds = (self.evaluate(self._widest(mode)) for mode in RECOMPUTED)
+            seeds = (self.evaluate(self._finest(mode)) for mode in RECOMPUTED)
             found = [self.evaluate(()), *seeds, *self._answers(None, _PEAK_SECONDS)]
             self._smallest = min(found, key=lambda one: (one.peak_bytes, one.recompute_ms))
         return self._smallest
 
-    def _widest(self, recompute: str) -> list[int]:
-        """All that can be recomputed at once, the smallest parts first."""
-        chosen: list[int] = []
-        taken: set[int] = set()
-        order = sorted((sum(map(len, one.calls)), at) for at, one in enumerate(self._candidates))
-        for _, at in order:
-            one = self._candidates[at]
-            calls = {call for calls in one.calls for call in calls}
-            if one.segment.recompute == recompute and not calls & taken:
-                chosen.append(at)
-                taken |= calls
-        return chosen
+    def _finest(self, recompute: str) -> list[int]:
+        """All that can be recomputed at once, in parts as small as possible."""
+        of_mode = [
+            at for at, one in enumerate(self._candidates) if one.segment.recompute == recompute
+        ]
+        order = sorted(of_mode, key=lambda at: self._candidates[at].size)
+        return [order[at] for at in disjoint([self._candidates[at] for at in order])]
 
     def _answers(self, budget_bytes: int | None, seconds: float = _SECONDS) -> Iterator[Choice]:
         """With modules alone, which is quick, and with runs of neighbours too."""

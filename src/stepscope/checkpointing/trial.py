@@ -10,7 +10,7 @@ from stepscope.checkpointing.meter import Meter
 from stepscope.model.checkpoint_plan import Outcome
 from stepscope.stats.paired import paired_ratio
 
-__all__ = ["ROUNDS", "Arm", "Trial"]
+__all__ = ["Arm", "Trial"]
 
 ROUNDS: Final = 5
 # A step after a change is not like the others: torch and libc have other memory at hand.
