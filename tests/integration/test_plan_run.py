@@ -41,7 +41,6 @@ def test_a_plan_is_found_in_an_unmodified_program_which_ends_then(tmp_path: Path
     report = read_plan_report(tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert report is not None
-    assert report.measured is not None
     assert report.present is not None
     assert report.measured.peak_bytes <= 0.7 * report.baseline.peak_bytes
     assert report.measured.peak_bytes == pytest.approx(report.predicted.peak_bytes, rel=0.02)

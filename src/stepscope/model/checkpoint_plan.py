@@ -96,7 +96,7 @@ class PlanReport:
     baseline: Outcome  # nothing recomputed, measured
     present: Outcome | None  # as the program stands, where it has checkpoints of its own
     predicted: Outcome
-    measured: Outcome | None  # with the plan applied
+    measured: Outcome  # with the plan applied
     curve: tuple[PlanPoint, ...]  # from the largest peak to the smallest
     blocks: tuple[BlockCost, ...]  # in the order of forward
     smallest_peak_bytes: int  # that any plan reaches

@@ -96,5 +96,4 @@ def _steps(report: PlanReport) -> Iterator[tuple[str, str, Outcome]]:
     if report.present is not None:
         yield "present", "as the program is", report.present
     yield "predicted", "the plan, predicted", report.predicted
-    if report.measured is not None:
-        yield "measured", "the plan, measured", report.measured
+    yield "measured", "the plan, measured", report.measured

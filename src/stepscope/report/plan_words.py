@@ -25,18 +25,17 @@ def plan_verdict(report: PlanReport) -> Iterator[str]:
     if not plan.segments:
         yield f"Nothing needs to be recomputed: the peak of {size(base.peak_bytes)} fits as it is."
         return
-    after = report.measured or report.predicted
+    after = report.measured
     saved = 1 - after.peak_bytes / base.peak_bytes
     more_ms = after.step_ms - base.step_ms
     parts = len(plan.segments)
     fits = "" if budget is None else f", within {size(budget)}"
     if budget is not None and after.peak_bytes > budget:
         fits = f", which is {size(after.peak_bytes - budget)} more than asked for"
-    how = "measured" if report.measured is not None else "predicted"
     yield (
         f"Recompute {parts} {'segment' if parts == 1 else 'segments'}: the peak falls from"
         f" {size(base.peak_bytes)} to {size(after.peak_bytes)} (-{saved * 100:.0f} %){fits}; a step"
-        f" takes {_more(more_ms, base.step_ms)} ({how})."
+        f" takes {_more(more_ms, base.step_ms)}."
     )
     yield f"No plan gets below {size(report.smallest_peak_bytes)}."
 

@@ -8,11 +8,7 @@ import pytest
 from stepscope.errors import FormatError, UsageError
 from stepscope.model.checkpoint_plan import (
     CHEAP,
-    BlockCost,
     CheckpointPlan,
-    Outcome,
-    PlanPoint,
-    PlanReport,
     Segment,
 )
 from stepscope.store.plan_file import (
@@ -22,19 +18,10 @@ from stepscope.store.plan_file import (
     write_plan,
     write_plan_report,
 )
+from tests.unit.report.made_checkpointing import made_plan
 
 PLAN = CheckpointPlan((Segment("blocks.0"), Segment("tail", CHEAP, 2, 4)), 1 << 30)
-REPORT = PlanReport(
-    PLAN,
-    Outcome(100, 10.0, steps=15),
-    None,
-    Outcome(70, 12.0),
-    Outcome(70, 12.5, 1.2, 1.3, 15),
-    (PlanPoint(100, 10.0, 0), PlanPoint(70, 12.0, 2)),
-    (BlockCost(Segment("blocks.0"), 30, 2.0, True),),
-    50,
-    ("Mind the gap.",),
-)
+REPORT = made_plan()
 
 
 def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -47,7 +34,7 @@ def test_a_report_comes_back_and_holds_its_plan(tmp_path: Path) -> None:
     write_plan_report(tmp_path, REPORT)
 
     assert read_plan_report(tmp_path) == REPORT
-    assert read_plan(tmp_path / PLAN_FILE) == PLAN
+    assert read_plan(tmp_path / PLAN_FILE) == REPORT.plan
 
 
 def test_a_run_without_a_plan_has_none(tmp_path: Path) -> None:
