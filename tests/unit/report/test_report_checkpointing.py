@@ -90,7 +90,7 @@ def test_marks_lie_where_their_figures_say() -> None:
     "outcome", [Outcome(0, 0.0), Outcome(1, 1e-9), Outcome(10**17, 1e17)], ids=repr
 )
 def test_strange_plans_are_drawn_without_an_error(outcome: Outcome) -> None:
-    empty = PlanReport(CheckpointPlan(()), outcome, None, outcome, None, (), (), 0)
+    empty = PlanReport(CheckpointPlan(()), outcome, None, outcome, outcome, (), (), 0)
     made = page(Checkpointing(plan=empty))
     assert "It recomputes nothing" in made.text
     assert plan_chart(empty).chart.areas == ()
