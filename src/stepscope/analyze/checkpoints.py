@@ -37,12 +37,8 @@ class _Process:
         self.left: tuple[float, str] | None = None
 
     def update(self, batch: Batch) -> None:
-        numbers = {number: name for number, name in batch.names.items() if name in _WANTED}
-        columns = batch.columns
-        for place, number in enumerate(columns["name"].tolist()):
-            name = numbers.get(number)
-            if name is not None:
-                self._take(name, place, batch)
+        for name, place in batch.places(_WANTED):
+            self._take(name, place, batch)
 
     def _take(self, name: str, place: int, batch: Batch) -> None:
         columns = batch.columns

@@ -117,23 +117,14 @@ class LoopFold:
 
     def _take_other(self, batch: Batch) -> None:
         """Marks of loaders, and samples of what was dropped."""
-        wanted = {
-            number: name
-            for number, name in batch.names.items()
-            if name in (names.LOADER, names.OWN_DROPPED, names.PROCESS_EXIT)
-        }
-        if not wanted:
-            return
         columns = batch.columns
-        for place, number in enumerate(columns["name"].tolist()):
-            if number not in wanted:
-                continue
+        for name, place in batch.places((names.LOADER, names.OWN_DROPPED, names.PROCESS_EXIT)):
             time_ns = columns["time_ns"][place]
             self._last_ns = max(self._last_ns, time_ns)
-            if wanted[number] == names.LOADER:
+            if name == names.LOADER:
                 text = batch.names.get(columns["text"][place], "")
                 self._marks.update(columns["arg"][place], time_ns, text)
-            elif wanted[number] == names.OWN_DROPPED:
+            elif name == names.OWN_DROPPED:
                 self._count_dropped(int(columns["value"][place]), time_ns)
 
     def _count_dropped(self, dropped: int, time_ns: int) -> None:

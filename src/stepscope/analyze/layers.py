@@ -123,13 +123,8 @@ class _Process:
     def update(self, batch: Batch) -> None:
         if names.LAYERS_BEGIN not in batch.names.values() and not _has(batch, _WANTED):
             return
-        wanted = _WANTED | {names.OPTIMIZER_STEP}
-        numbers = {number: name for number, name in batch.names.items() if name in wanted}
-        columns = batch.columns
-        for place, number in enumerate(columns["name"].tolist()):
-            name = numbers.get(number)
-            if name is not None:
-                self._take(name, place, batch)
+        for name, place in batch.places(_WANTED | {names.OPTIMIZER_STEP}):
+            self._take(name, place, batch)
 
     def _take(self, name: str, place: int, batch: Batch) -> None:
         columns = batch.columns

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from stepscope.checkpointing.registry_sizes import storages
+from stepscope.checkpointing.tensors import storages
 
 __all__ = ["CacheInfo", "RecomputeCache", "Saved", "saved_by"]
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["Call", "CallWatch", "tensors_in"]
-
-_DEPTH = 4  # of containers in arguments and results
+__all__ = ["Call", "CallWatch"]
 
 
 class Call:
@@ -91,19 +89,3 @@ class CallWatch:
                     return
 
         return before, after
-
-
-def tensors_in(values: Iterable[Any], depth: int = _DEPTH) -> Iterable[Any]:
-    """Tensors in arguments or results, packed sequences and dataclasses of tensors included."""
-    import torch
-
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif depth and isinstance(value, dict):
-            yield from tensors_in(value.values(), depth - 1)
-        elif depth and isinstance(value, list | tuple):
-            yield from tensors_in(value, depth - 1)
-        elif depth and hasattr(value, "__dataclass_fields__"):
-            fields = type(value).__dataclass_fields__
-            yield from tensors_in((getattr(value, name, None) for name in fields), depth - 1)

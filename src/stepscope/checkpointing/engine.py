@@ -10,8 +10,8 @@ from stepscope.checkpointing.cache import CacheInfo, RecomputeCache, Saved, save
 from stepscope.checkpointing.engine_ahead import Ahead
 from stepscope.checkpointing.engine_handover import collect, hand_over
 from stepscope.checkpointing.engine_observers import Observer, note_failure, tell
-from stepscope.checkpointing.registry_sizes import storages, tensors_in
 from stepscope.checkpointing.streams import Streams, find_streams
+from stepscope.checkpointing.tensors import storages, tensors_in
 from stepscope.checkpointing.wrapping_call import SegmentCall
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_events import CheckpointEventType
@@ -52,7 +52,7 @@ class RecomputationEngine:
         began_ns = time.perf_counter_ns()
         result = function(*args, **kwargs)
         duration_ns = time.perf_counter_ns() - began_ns
-        size_bytes = sum(storages(tensors_in(result)).values())
+        size_bytes = sum(storages(tensors_in((result,))).values())
         tell(self.observers, layer_id, CheckpointEventType.RECOMPUTE, duration_ns, size_bytes)
         return result
 
@@ -103,7 +103,7 @@ class RecomputationEngine:
         given = (args, kwargs)
         self._keep(
             call,
-            lambda: saved_by(tensors, call.parameters(), call.buffers() + tensors_in(given)),
+            lambda: saved_by(tensors, call.parameters(), [*call.buffers(), *tensors_in(given)]),
         )
         return tensors
 

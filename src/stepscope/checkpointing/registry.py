@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from stepscope.checkpointing.engine_observers import Observer, tell
-from stepscope.checkpointing.registry_sizes import storages, tensors_in
+from stepscope.checkpointing.tensors import storages, tensors_in
 from stepscope.errors import UsageError
 from stepscope.model.checkpoint_events import CheckpointEventType
 
@@ -35,7 +35,7 @@ class Registry:
     def register(self, layer_id: str, value: Any) -> None:
         """Hold it; what was held under this name is let go first."""
         began_ns = time.perf_counter_ns()
-        found = tensors_in(value)
+        found = list(tensors_in((value,)))
         if not found:
             raise UsageError(f"The checkpoint of {layer_id!r} holds no tensor: {type(value)!r}.")
         held = _Held(value, storages(found))

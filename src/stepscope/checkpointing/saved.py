@@ -7,9 +7,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-from stepscope.checkpointing.calls import Call, CallWatch, tensors_in
+from stepscope.checkpointing.calls import Call, CallWatch
 from stepscope.checkpointing.meter import Meter
 from stepscope.checkpointing.policies_kept import Keeping
+from stepscope.checkpointing.tensors import tensors_in
 
 __all__ = ["Kept", "Operator", "Reach", "SavedStep"]
 

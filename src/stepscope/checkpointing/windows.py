@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepscope.checkpointing.calls import Call, CallWatch, tensors_in
+from stepscope.checkpointing.calls import Call, CallWatch
 from stepscope.checkpointing.meter import Marked, Meter
+from stepscope.checkpointing.tensors import tensors_in
 
 __all__ = ["Passage", "WindowStep"]
 

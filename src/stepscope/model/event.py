@@ -8,7 +8,7 @@ exist for people and tests.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -87,6 +87,15 @@ class Batch:
     count: int
     columns: Mapping[str, memoryview]
     names: Mapping[int, str] = field(repr=False)
+
+    def places(self, wanted: Collection[str]) -> Iterator[tuple[str, int]]:
+        """Name and place in the columns of every event with one of these names."""
+        numbers = {number: name for number, name in self.names.items() if name in wanted}
+        if numbers:
+            for place, number in enumerate(self.columns["name"].tolist()):
+                name = numbers.get(number)
+                if name is not None:
+                    yield name, place
 
     def rows(self) -> Iterator[Row]:
         """Every event as a row, names resolved."""

@@ -9,8 +9,7 @@ from stepscope.errors import UsageError
 from stepscope.model.checkpoint_events import CheckpointEvent, LayerProfile, ProfilingSummary
 from stepscope.profilers.closing import Closing
 from stepscope.session.checkpoint_analyses import Analysis
-from stepscope.session.checkpoint_listening import Observed
-from stepscope.session.checkpoints import CheckpointSession, CheckpointUse
+from stepscope.session.checkpoints import CheckpointSession, CheckpointUse, Observed
 
 __all__ = ["CheckpointProfiler"]
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from stepscope.collect.checkpoint_listening import Listening, Observed
 from stepscope.errors import UsageError
 from stepscope.model import names
 from stepscope.model.checkpoint_events import (
@@ -20,13 +21,12 @@ from stepscope.model.checkpoint_events import (
 )
 from stepscope.record.core import core
 from stepscope.session.checkpoint_analyses import Analyses
-from stepscope.session.checkpoint_listening import Listening, Observed
 from stepscope.session.checkpoint_tail import EventTail
 from stepscope.session.header import Moment
 from stepscope.session.inside import Inside, inside
 from stepscope.session.ticking import Ticking
 
-__all__ = ["CheckpointSession", "CheckpointUse", "failed"]
+__all__ = ["CheckpointSession", "CheckpointUse", "Observed", "failed"]
 
 _KEEP = 1024  # events of each layer and type that are all recorded; then every 2nd, 4th, …
 _TIDY_S = 5.0  # between two looks whether old files can go

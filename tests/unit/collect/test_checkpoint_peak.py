@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from stepscope.session.checkpoint_peak import PeakWatch, heap_marks
+from stepscope.collect.checkpoint_peak import PeakWatch, heap_marks
 
 
 class FakeMarks:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol, TypeAlias
 
+from stepscope.collect.checkpoint_peak import PeakWatch, heap_marks
 from stepscope.model.checkpoint_events import CheckpointEventType
 from stepscope.record.protocol import Tally
-from stepscope.session.checkpoint_peak import PeakWatch, heap_marks
 
 __all__ = ["Listening", "Observed", "Observer"]
 
