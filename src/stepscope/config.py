@@ -15,12 +15,14 @@ __all__ = [
     "CACHE_SIZE",
     "CPU_THRESHOLD_PERCENT",
     "DEFAULTS",
+    "ENV_APPLY",
     "ENV_LEVEL",
     "ENV_MEMORY",
     "ENV_PACKAGE",
     "ENV_PLAN",
     "ENV_RUN",
     "ENV_STATUS",
+    "ENV_TRIAL",
     "GPU_THRESHOLD_PERCENT",
     "LINES_INTERVAL_S",
     "MAX_SAMPLES",
@@ -48,6 +50,8 @@ ENV_MEMORY: Final = (
     "STEPSCOPE_MEMORY"  # which memory to look at: names of MemoryDetail, with commas
 )
 
+ENV_APPLY: Final = "STEPSCOPE_APPLY"  # changes to make: a list of model.change.Change as JSON
+ENV_TRIAL: Final = "STEPSCOPE_TRIAL"  # how far to run: a TrialWish as JSON
 ENV_PLAN: Final = "STEPSCOPE_PLAN"  # what to do about checkpoints: a PlanWish as JSON
 PLAN_PROGRESS: Final = "plan.progress"  # in the status folder: how far planning is
 PLAN_FAILED: Final = "plan-failed.txt"  # in the run folder: why there is no plan

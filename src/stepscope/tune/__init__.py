@@ -1,0 +1,1 @@
+"""Makes changes to a program without editing it, measures them and keeps what provably helps."""
