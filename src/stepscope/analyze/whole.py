@@ -10,7 +10,8 @@ from stepscope.analyze.phases import COUNT
 from stepscope.analyze.resources import Resources
 from stepscope.analyze.spans import PHASES
 from stepscope.model.phases import Phase
-from stepscope.stats.shares import share_half_width, student_t
+from stepscope.stats.shares import share_half_width
+from stepscope.stats.student import student_t
 
 __all__ = ["Whole"]
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stepscope.stats.shares import student_t
+from stepscope.stats.student import student_t
 
 __all__ = ["Ratio", "paired_ratio"]
 

@@ -6,19 +6,11 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-__all__ = ["share_half_width", "student_t"]
+from stepscope.stats.student import student_t
+
+__all__ = ["share_half_width"]
 
 BLOCKS = 20
-# Two-sided 95 % quantiles of Student's t for 1 to 20 degrees of freedom.
-_T95 = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-)  # fmt: skip
-
-
-def student_t(degrees: int) -> float:
-    """The factor that turns a standard error into the half-width of a 95 % interval."""
-    return _T95[degrees - 1] if degrees <= len(_T95) else 1.96 + 2.5 / degrees
 
 
 def share_half_width(parts: Sequence[float], wholes: Sequence[float]) -> float | None:
