@@ -39,6 +39,7 @@ __all__ = [
     "MemoryDetail",
     "PlanWish",
     "Settings",
+    "TrialWish",
 ]
 
 # How the launcher speaks to the processes below it.
@@ -100,12 +101,23 @@ class PlanWish(NamedTuple):
     keep_going: bool = False  # once it is found: train on with it, to the program's own end
 
 
+class TrialWish(NamedTuple):
+    """How far a program is run, to be measured and no further. 0: no limit of that kind."""
+
+    steps: int = 0  # that are made
+    seconds: float = 0.0  # from the end of the first step on
+    least_steps: int = 0  # made in any case, however long they take
+    seed: int = 0  # of the random numbers, where the program sets none itself
+
+
 class Settings(NamedTuple):
     """What a run is recorded with."""
 
     level: Level = Level.BASIC
     memory: tuple[MemoryDetail, ...] = ()
     plan: PlanWish | None = None
+    changes: str = ""  # to make in the program: ENV_APPLY
+    trial: TrialWish | None = None
     poll_interval_s: float = 1.0  # how often the launcher looks at what the program recorded
 
     @property

@@ -52,7 +52,7 @@ class Sampling:
         self.watch = Watch()
         self._told, self._quiet_until_ns = 0, 0
         self._unseen: Callable[[Any], None] | None = None  # `_stepped` where dynamo does not look
-        self._guide: Guide | None = None
+        self._guides: list[Guide] = []
         self._layers = LayersCollector(self.watch)
         self._operators = OperatorsCollector(OPERATOR_PLANS[level])
         self._steps = SampledSteps(self.watch, pace or (MEMORY_PACE if memory else PACES[level]))
@@ -86,8 +86,8 @@ class Sampling:
         return Sampling, ("production",)
 
     def stepped(self, optimizer: Any) -> None:
-        if self._guide is not None:
-            self._guide.stepped(optimizer)
+        for guide in self._guides:
+            guide.stepped(optimizer)
         now_ns = time.monotonic_ns()
         if now_ns < self._quiet_until_ns:
             return
@@ -128,8 +128,12 @@ class Sampling:
 
     def follow(self, guide: Guide) -> None:
         """Before the start: somebody changes the training as it goes."""
-        self._guide = guide
-        self._steps.roots.first_call = guide.seen
+        self._guides.append(guide)
+        self._steps.roots.first_call = self._show
+
+    def _show(self, module: Any) -> None:
+        for guide in self._guides:
+            guide.seen(module)
 
     def watch_cuda(self, history: CudaHistory) -> None:
         """Before the start: the memory of GPUs is looked at too, if any is."""

@@ -9,13 +9,17 @@ from pathlib import Path
 
 from stepscope.config import (
     DEFAULTS,
+    ENV_APPLY,
     ENV_LEVEL,
     ENV_MEMORY,
     ENV_PACKAGE,
     ENV_PLAN,
     ENV_RUN,
     ENV_STATUS,
+    ENV_TRIAL,
+    PlanWish,
     Settings,
+    TrialWish,
 )
 
 __all__ = ["child_environment"]
@@ -39,5 +43,11 @@ def child_environment(
         ENV_PACKAGE: str(_PACKAGE.parent),
         ENV_LEVEL: settings.level.value,
         ENV_MEMORY: ",".join(settings.memory),
-        ENV_PLAN: json.dumps(settings.plan._asdict()) if settings.plan is not None else "",
+        ENV_PLAN: _as_json(settings.plan),
+        ENV_TRIAL: _as_json(settings.trial),
+        ENV_APPLY: settings.changes,
     }
+
+
+def _as_json(wish: PlanWish | TrialWish | None) -> str:
+    return json.dumps(wish._asdict()) if wish is not None else ""

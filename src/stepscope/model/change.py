@@ -13,7 +13,7 @@ __all__ = ["Applied", "Change"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An entry of the catalogue (tune/changes) with its settings: tried, applied and written as one.
+    """An entry of the catalogue (tune/changes) with its settings: tried, applied, written as one.
 
     expected_speedup: (low, high) factor on the whole loop, (1.5, 2.0): half to twice as fast again;
     None: not known. alters: "" where the results stay what they were up to rounding, else the word
@@ -55,7 +55,9 @@ class Change:
                 name=str(saved["name"]),
                 title=str(saved.get("title", saved["name"])),
                 settings=dict(saved.get("settings", {})),
-                expected_speedup=None if speedup is None else (float(speedup[0]), float(speedup[1])),
+                expected_speedup=None
+                if speedup is None
+                else (float(speedup[0]), float(speedup[1])),
                 alters=str(saved.get("alters", "")),
                 samples=float(saved.get("samples", 1.0)),
             )

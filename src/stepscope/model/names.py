@@ -17,6 +17,7 @@ OPTIMIZER_STEP: Final = "optimizer.step"  # arg: id of the optimizer; an outermo
 OPTIMIZER_SCALE: Final = "optimizer.scale"  # GradScaler.unscale_ and update
 OPTIMIZER_ZERO: Final = "optimizer.zero_grad"
 OPTIMIZER_CLIP: Final = "optimizer.clip"  # gradient clipping
+LOSS: Final = "loss"  # sample in trials: the scalar that a backward pass began with
 SAVE: Final = "save"  # torch.save and its like; arg: bytes written where known
 GC: Final = "gc"  # one collection; value: objects collected; arg: the generation in its low 8 bits
 # and above them how many objects could not be collected

@@ -15,7 +15,15 @@ from stepscope.collect.gc import GcCollector
 from stepscope.collect.imports import when_imported
 from stepscope.collect.stacks import StackCollector
 from stepscope.collect.torch_hooks import TorchHooks
-from stepscope.config import ENV_LEVEL, ENV_PLAN, ENV_RUN, ENV_STATUS, Settings
+from stepscope.config import (
+    ENV_APPLY,
+    ENV_LEVEL,
+    ENV_PLAN,
+    ENV_RUN,
+    ENV_STATUS,
+    ENV_TRIAL,
+    Settings,
+)
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 from stepscope.session.header import Moment, process_header, process_rank
@@ -44,6 +52,7 @@ class Program:
         self._torch = TorchHooks(self.wake, self._save)
         self._gc = GcCollector()
         self._stacks: StackCollector | None = None
+        self._finish: Callable[[], None] | None = None  # what changes have pending
 
     def __reduce__(self) -> tuple[type[_Elsewhere], tuple[()]]:
         """Wrapped functions that are pickled by value bring us along into another process."""
@@ -67,12 +76,32 @@ class Program:
         self._hooked = True
         began_ns = time.monotonic_ns()
         self._guarded("measuring the cost of hooks", self._measure_cost)
+        self._guarded("making changes", self._make_changes)
         self._guarded("checkpoint plans", self._follow_plan)
+        self._guarded("the trial", self._follow_trial)
         self._guarded("hooking torch", lambda: self._torch.start(self.recorder))
         self._mind()
         self._spent_ns += time.monotonic_ns() - began_ns
         if self.awake:
             self._say_cost()
+
+    def _make_changes(self) -> None:
+        """Before our own hooks: these then stand in front of what the program runs."""
+        changes = os.environ.get(ENV_APPLY)
+        if changes and os.environ.get(ENV_RUN) == self._run:
+            from stepscope.tune.inject import injections_for
+
+            made = injections_for(changes, self.run, self.recorder.failed)
+            made.install()
+            self._torch.follow(made)
+            self._finish = made.finish
+
+    def _follow_trial(self) -> None:
+        wish = os.environ.get(ENV_TRIAL)
+        if wish and os.environ.get(ENV_RUN) == self._run:
+            from stepscope.session.trial import trial_for
+
+            self._torch.follow(trial_for(wish, self.run, self.recorder, self._leave))
 
     def _follow_plan(self) -> None:
         """Only the program itself trains, not its loaders' workers."""
@@ -182,6 +211,8 @@ class Program:
         if self._left:
             return
         self._left = True
+        if self._finish is not None:
+            self._guarded("finishing changes", self._finish)
         self._guarded("the last events of torch", self._torch.leave)
         if self._stacks is not None:
             self._stacks.stop()

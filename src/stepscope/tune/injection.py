@@ -15,7 +15,9 @@ from stepscope.collect.chain import Patches
 
 __all__ = ["APPLIED_FILE", "Injection", "Site", "Teller", "Told", "users_site"]
 
-APPLIED_FILE = "applied.jsonl"  # in the run folder: one line for each thing that was done or refused
+APPLIED_FILE = (
+    "applied.jsonl"  # in the run folder: one line for each thing that was done or refused
+)
 _MOST_LINES = 200
 
 
@@ -53,13 +55,13 @@ class Injection(ABC):
     def install(self) -> None:
         """torch has been imported, the program's own code has not run yet: put things in place."""
 
-    def seen(self, module: Any) -> None:
+    def seen(self, module: Any) -> None:  # noqa: B027 - few changes need it
         """An outermost module of the program is about to run for the first time."""
 
-    def stepped(self, optimizer: Any) -> None:
+    def stepped(self, optimizer: Any) -> None:  # noqa: B027 - few changes need it
         """A step of an optimizer has ended: every one."""
 
-    def finish(self) -> None:
+    def finish(self) -> None:  # noqa: B027 - few changes need it
         """The program is about to end: what is pending has to be done now."""
 
     def undo(self) -> None:
@@ -118,11 +120,11 @@ def users_site(depth: int = 1) -> Site | None:
 
 _OURS = str(Path(__file__).resolve().parent.parent) + os.sep
 _FOREIGN = ("/site-packages/", "/dist-packages/")
-_LIBRARY = tuple({os.path.dirname(os.path.realpath(os.__file__)) + os.sep, os.path.dirname(os.__file__) + os.sep})  # noqa: PTH120
+_LIBRARY = str(Path(os.__file__).resolve().parent) + os.sep
 
 
 def _is_users(file: str) -> bool:
     """Neither ours nor an installed package's nor of the standard library nor made of text."""
-    if file.startswith(("<", _OURS, *_LIBRARY)):
+    if file.startswith(("<", _OURS, _LIBRARY)):
         return file in ("<stdin>", "<string>")
     return not any(part in file for part in _FOREIGN)
