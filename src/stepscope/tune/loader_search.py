@@ -1,0 +1,231 @@
+"""Which settings of a loader are fastest, from few measurements.
+
+Every setting is predicted by playing the loader through (advise/simulate.py). Measured are the
+present one, the best predicted one and its neighbours, on and on while that helps; what is too
+close to call is measured again, in turns. Neither torch nor a clock is in here: how a setting is
+measured is the caller's.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from stepscope.advise.simulate import BatchWork, Loader, near_best, simulated
+from stepscope.advise.throughput import NEAR_BEST, LoaderCosts
+
+__all__ = ["Found", "Limits", "LoaderSettings", "loader_model", "predicted_s", "search_loader"]
+
+_CLOSE = 1.12  # times the best: may be the best, and is measured again
+_SHARE_OF_GRID = 3  # a third of all settings is measured at most,
+_LEAST = 3  # and never fewer than these
+_REPEATS = 3
+
+
+class LoaderSettings(NamedTuple):
+    """Arguments of a DataLoader that alter neither its samples nor their order."""
+
+    num_workers: int
+    prefetch_factor: int | None = None  # None: there are no workers
+    persistent_workers: bool = False
+    pin_memory: bool = False
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """What it takes of the machine: of two that are as fast, the smaller one is chosen."""
+        return self.num_workers, self.prefetch_factor or 0
+
+    def arguments(self) -> dict[str, Any]:
+        """As DataLoader takes them."""
+        return self._asdict()
+
+    def __str__(self) -> str:
+        words = [f"num_workers={self.num_workers}"]
+        if self.num_workers:
+            words += [f"prefetch_factor={self.prefetch_factor}"]
+        words += [name for name in ("persistent_workers", "pin_memory") if getattr(self, name)]
+        return ", ".join(words)
+
+
+class Limits(NamedTuple):
+    """What may be tried. Bytes of 0: not known, and so not limited."""
+
+    most_workers: int
+    prefetch_factors: tuple[int, ...] = (2, 4, 8)
+    persistent_workers: bool = True
+    pin_memory: bool = False
+    memory_bytes: float = 0.0  # that workers and the batches in them may take together
+    worker_bytes: float = 0.0
+    batch_bytes: float = 0.0
+
+    def fits(self, settings: LoaderSettings) -> bool:
+        waiting_bytes = (settings.prefetch_factor or 0) * self.batch_bytes
+        taken_bytes = settings.num_workers * (self.worker_bytes + waiting_bytes)
+        return not self.memory_bytes or taken_bytes <= self.memory_bytes
+
+    def settings(self, workers: int, prefetch: int | None = None) -> LoaderSettings:
+        if not workers:
+            return LoaderSettings(0, pin_memory=self.pin_memory)
+        ahead = prefetch or self.prefetch_factors[0]
+        return LoaderSettings(workers, ahead, self.persistent_workers, self.pin_memory)
+
+    def grid(self) -> list[LoaderSettings]:
+        """All that could be measured, the smallest first."""
+        made = [self.settings(0)]
+        for workers in range(1, self.most_workers + 1):
+            made += [self.settings(workers, ahead) for ahead in self.prefetch_factors]
+        return [one for one in made if self.fits(one)]
+
+
+class Found(NamedTuple):
+    """`times_s`: what each setting that was measured took for a batch, each time it was measured;
+    inf: it failed. `predicted_s`: all of the grid, corrected by what was measured."""
+
+    best: LoaderSettings
+    times_s: Mapping[LoaderSettings, Sequence[float]]
+    predicted_s: Mapping[LoaderSettings, float]
+
+    def time_s(self, settings: LoaderSettings) -> float:
+        return statistics.median(self.times_s[settings])
+
+
+def loader_model(costs: LoaderCosts) -> Loader:
+    """To play a loader of which only averages are known."""
+    return Loader(
+        made=[BatchWork(costs.worker_cpu_s, costs.worker_blocked_s)],
+        main_s=costs.main_s,
+        main_cpu_s=costs.main_cpu_s,
+        cores=costs.cores,
+        send_s=costs.serialise_s,
+        receive_s=costs.unpickle_s,
+    )
+
+
+def predicted_s(model: Loader | None, settings: LoaderSettings) -> float:
+    """Seconds from one batch to the next. Where nothing is known, all are alike."""
+    if model is None:
+        return 1.0
+    playing = replace(model, prefetch=settings.prefetch_factor or 1)
+    return 1.0 / simulated(playing, settings.num_workers)
+
+
+def search_loader(
+    measure: Callable[[LoaderSettings], float],
+    model: Loader | None,
+    limits: Limits,
+    present: LoaderSettings | None = None,
+    repeats: int = _REPEATS,
+) -> Found:
+    """The smallest setting within 3 % of the fastest that was found.
+
+    measure: seconds from one batch to the next with these settings, whatever training does with a
+    batch included; less is better, inf says that it failed.
+    """
+    search = _Search(measure, model, limits, repeats)
+    search.run(present)
+    return search.found()
+
+
+class _Search:
+    def __init__(
+        self,
+        measure: Callable[[LoaderSettings], float],
+        model: Loader | None,
+        limits: Limits,
+        repeats: int,
+    ) -> None:
+        self._measure, self._limits, self._repeats = measure, limits, repeats
+        self._grid = limits.grid()
+        self._known = {one: predicted_s(model, one) for one in self._grid}
+        self._most = max(_LEAST, len(self._grid) // _SHARE_OF_GRID)
+        self._times_s: dict[LoaderSettings, list[float]] = {}
+
+    def run(self, present: LoaderSettings | None) -> None:
+        self._look(self._as_in_grid(present) if present else self._limits.settings(0))
+        self._look(self._best_predicted())
+        while (following := next(self._unknown_neighbours(), None)) is not None and self._may_look:
+            self._look(following)
+        self._settle()
+
+    @property
+    def _may_look(self) -> bool:
+        return len(self._times_s) < self._most
+
+    def _look(self, settings: LoaderSettings) -> None:
+        if settings not in self._times_s:
+            self._times_s[settings] = [self._measure(settings)]
+
+    def _as_in_grid(self, present: LoaderSettings) -> LoaderSettings:
+        """Pinning and persistence do not count: the program's own are kept, or given to all."""
+        same = (one for one in self._grid if one.size == present.size)
+        return next(same, present)
+
+    def _time_s(self, settings: LoaderSettings) -> float:
+        return statistics.median(self._times_s[settings])
+
+    def _correction(self, settings: LoaderSettings) -> float:
+        """Sending a batch is not known before there are workers: by how much those that were
+        measured took longer than predicted."""
+        alike = [
+            self._time_s(one) / self._known[one]
+            for one in self._times_s
+            if one in self._known and bool(one.num_workers) == bool(settings.num_workers)
+        ]
+        sound = [one for one in alike if math.isfinite(one)]
+        return statistics.median(sound) if sound else 1.0
+
+    def _expected_s(self, settings: LoaderSettings) -> float:
+        if settings in self._times_s:
+            return self._time_s(settings)
+        return self._known[settings] * self._correction(settings)
+
+    def _best_predicted(self) -> LoaderSettings:
+        usual = [one for one in self._grid if not self._is_deep(one)]
+        rates = [1.0 / self._expected_s(one) for one in usual]
+        return usual[near_best(rates)]
+
+    def _is_deep(self, settings: LoaderSettings) -> bool:
+        return (settings.prefetch_factor or 0) > self._limits.prefetch_factors[0]
+
+    def _unknown_neighbours(self) -> Iterator[LoaderSettings]:
+        """Of the fastest so far: one worker more or fewer, the more promising first, then batches
+        further ahead."""
+        best = min(self._times_s, key=self._time_s)
+        limits, ahead = self._limits, best.prefetch_factor
+        ahead = ahead if ahead in limits.prefetch_factors else None
+        counts = [best.num_workers + 1, max(0, best.num_workers - 1)]
+        beside = [limits.settings(workers, ahead) for workers in counts]
+        beside = [one for one in beside if one in self._known and one not in self._times_s]
+        alike = [one for one in self._grid if one.num_workers == best.num_workers]
+        deeper = [one for one in alike if one.size > best.size and one not in self._times_s]
+        yield from sorted(beside, key=self._promise)
+        yield from deeper
+
+    def _promise(self, settings: LoaderSettings) -> tuple[float, int]:
+        """Whatever is predicted alike to within 3 %: more workers first, for what the model leaves
+        out (a worker that is late, other programs) makes more of them useful."""
+        steps = math.log(self._expected_s(settings)) / -math.log(NEAR_BEST)
+        return round(steps), -settings.num_workers
+
+    def _settle(self) -> None:
+        """Those that may be the best are measured again, in turns, forth and back."""
+        best_s = min(map(self._time_s, self._times_s))
+        close = [one for one in self._times_s if self._time_s(one) <= best_s * _CLOSE]
+        if len(close) < 2 or not math.isfinite(best_s):
+            return
+        for number in range(1, self._repeats):
+            for one in _forth_and_back(close, number):
+                self._times_s[one].append(self._measure(one))
+
+    def found(self) -> Found:
+        best_s = min(map(self._time_s, self._times_s))
+        near = [one for one in self._times_s if self._time_s(one) * NEAR_BEST <= best_s]
+        known = {one: self._expected_s(one) for one in self._grid}
+        return Found(min(near, key=lambda one: one.size), self._times_s, known)
+
+
+def _forth_and_back(items: Sequence[LoaderSettings], number: int) -> Iterable[LoaderSettings]:
+    return items if number % 2 == 0 else reversed(items)
