@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from stepscope.advise import compute, fragmentation, host, loader, memory
+from stepscope.advise.changes import changes_for
 from stepscope.model.finding import Finding, Recommendation
 
 __all__ = ["advise", "recommend"]
@@ -19,7 +20,9 @@ def advise(findings: Iterable[Finding]) -> list[Finding]:
 def recommend(finding: Finding) -> Recommendation | None:
     """What to change; None: the catalogue knows nothing about this kind."""
     entry = _CATALOGUE.get(finding.kind)
-    return entry(finding) if entry is not None else None
+    if entry is None:
+        return None
+    return replace(entry(finding), changes=changes_for(finding))
 
 
 _CATALOGUE: dict[str, Callable[[Finding], Recommendation]] = {

@@ -16,7 +16,14 @@ from stepscope.advise.measured import measured_loader
 from stepscope.advise.simulate import Loader, choose_workers, simulated
 from stepscope.model.finding import Finding, Recommendation
 
-__all__ = ["cheaper_collate", "cheaper_sending", "even_out", "keep_workers", "speed_up_input"]
+__all__ = [
+    "cheaper_collate",
+    "cheaper_sending",
+    "even_out",
+    "keep_workers",
+    "speed_up_input",
+    "workers_gain",
+]
 
 _LEAST_DOUBT = 0.1  # of the played loader, where it meets the present figure exactly
 
@@ -34,12 +41,12 @@ def _workers_by_playing(finding: Finding, loader: Loader) -> Recommendation | No
     now = int(finding.measures["workers"])
     limit = max(2, int(2 * loader.cores)) if finding.kind == "input-cpu" else MOST_WORKERS
     workers = choose_workers(loader, limit)
-    low, high = _gain(finding, loader, loader, workers)
+    low, high = workers_gain(finding, loader, loader, workers)
     if workers == now or high < WORTH_IT:
         return None
     if now == 0:  # what sending costs is not known: at worst it eats up the gain
         half = IPC_BOUND_S / 2
-        worst = _gain(finding, loader, replace(loader, send_s=half, receive_s=half), workers)
+        worst = workers_gain(finding, loader, replace(loader, send_s=half, receive_s=half), workers)
         if worst[1] < 1.0:
             return None
         low = worst[0]
@@ -58,7 +65,7 @@ def _workers_by_playing(finding: Finding, loader: Loader) -> Recommendation | No
     )
 
 
-def _gain(finding: Finding, now: Loader, then: Loader, workers: int) -> tuple[float, float]:
+def workers_gain(finding: Finding, now: Loader, then: Loader, workers: int) -> tuple[float, float]:
     """Against what was measured, with the doubt that playing the present setting leaves."""
     measured = finding.measures["batches_per_step"] / finding.measures["step_ms"] * 1e3
     present = simulated(now, int(finding.measures["workers"]))
@@ -80,7 +87,7 @@ def cheaper_sending(finding: Finding) -> Recommendation:
     """Sending less, or nothing at all where that is quicker."""
     loader = measured_loader(finding)
     if loader is not None:
-        expected = _gain(finding, loader, loader, 0)
+        expected = workers_gain(finding, loader, loader, 0)
         if expected[0] >= 1.0 and expected[1] >= WORTH_IT:
             return Recommendation(
                 title="Make batches in the training process: sending them costs more than it saves",
@@ -101,7 +108,7 @@ def even_out(finding: Finding) -> Recommendation:
     slow = f"Make the slowest samples cheaper{at(finding.location)}: cut, cache or drop them"
     if loader is not None and workers > 1:
         free = replace(loader, in_order=False, prefetch=2 * loader.prefetch)
-        expected = _gain(finding, loader, free, workers)
+        expected = workers_gain(finding, loader, free, workers)
         if expected[1] >= WORTH_IT:
             return Recommendation(
                 title="Let other batches pass a slow one",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from stepscope.advise.throughput import LoaderCosts, best_workers, throughput
 from stepscope.model.loading import DataLoadingBottleneck, DataLoadingProfile, LoadingFigures
 
-__all__ = ["best_profile", "suggest_loading", "with_best_workers"]
+__all__ = ["best_profile", "loader_costs", "suggest_loading", "with_best_workers"]
 
 # Sending a batch was not measured. At best it costs nothing; the slowest form on record, numpy
 # arrays out of collate, took 8.2 ms for 3 MB.
@@ -29,7 +29,7 @@ _ADVICE = {
 
 def with_best_workers(figures: LoadingFigures) -> LoadingFigures:
     """The same with the number of workers that would make most batches, by what one costs."""
-    costs = _costs(figures)
+    costs = loader_costs(figures)
     if costs is None:
         return figures
     busy = figures.busy_share or 0.0
@@ -44,7 +44,7 @@ def with_best_workers(figures: LoadingFigures) -> LoadingFigures:
     return figures._replace(best_workers=workers, best_batches_per_s=rates)
 
 
-def _costs(figures: LoadingFigures) -> LoaderCosts | None:
+def loader_costs(figures: LoadingFigures) -> LoaderCosts | None:
     """Of a batch; None: too little was measured."""
     busy, waits, batch_s = figures.busy_share, figures.waiting_share, figures.batch_s
     if busy is None or waits is None or not figures.cpus or not batch_s:

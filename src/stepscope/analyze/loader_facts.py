@@ -96,6 +96,8 @@ def loader_measures(whole: Whole, workers: int | None, busy: float | None) -> di
         "children_run_delay_cores": resources.children.run_delay_cores,
     }
     settings = whole.loader.settings if whole.loader is not None else {}
+    if whole.loader is not None:
+        found["passes"] = whole.loader.iterations
     found |= {
         "iterable": settings.get("iterable"),
         "persistent_workers": settings.get("persistent_workers"),

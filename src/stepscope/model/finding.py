@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from stepscope.model.change import Change
 from stepscope.model.kinds import KINDS, BottleneckType
 
 __all__ = ["Finding", "Location", "Recommendation"]
@@ -26,14 +27,19 @@ class Location:
 class Recommendation:
     """What to change. `expected_speedup`: (low, high) factor on the whole loop; None: not known.
 
-    `automatic`: a command of stepscope can apply it. None can yet.
+    changes: those that `stepscope tune` can make for it without an edit, the most promising first.
     """
 
     title: str
     action: str
     expected_speedup: tuple[float, float] | None = None
     risk: str = ""
-    automatic: bool = False
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def automatic(self) -> bool:
+        """`stepscope tune` can apply it, and need not ask: the results stay what they are."""
+        return any(not change.alters for change in self.changes)
 
 
 @dataclass(frozen=True, slots=True)

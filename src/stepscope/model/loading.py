@@ -103,6 +103,7 @@ class DataLoadingProfile:
     cpu_usage_percent: of the CPUs that it may use, by this process and the workers.
     bottlenecks: the worst first; `findings` are the same with evidence, severity and advice.
     pipeline: the stages within the workers, where those were recorded.
+    figures: what all this was judged from.
     """
 
     batch_size: int | None = None
@@ -126,6 +127,7 @@ class DataLoadingProfile:
     findings: tuple[Finding, ...] = ()
     suggestions: tuple[str, ...] = ()
     pipeline: Pipeline | None = None
+    figures: LoadingFigures | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -136,7 +138,7 @@ class DataLoadingProfile:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
         return {
-            **{k: v for k, v in vars(self).items() if k not in ("findings", "pipeline")},
+            **{name: value for name, value in vars(self).items() if name != "figures"},
             "bottlenecks": [one.value for one in self.bottlenecks],
             "findings": [_finding_to_dict(one) for one in self.findings],
             "suggestions": list(self.suggestions),

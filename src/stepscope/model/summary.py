@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.errors import FormatError
+from stepscope.model.change import Change
 from stepscope.model.finding import Finding, Location, Recommendation
 from stepscope.model.kinds import KINDS
 
@@ -143,7 +144,14 @@ def _finding_to_dict(finding: Finding) -> dict[str, Any]:
 
 def _advice_to_dict(advice: Recommendation) -> dict[str, Any]:
     speedup = advice.expected_speedup
-    return asdict(advice) | {"expected_speedup": None if speedup is None else list(speedup)}
+    return {
+        "title": advice.title,
+        "action": advice.action,
+        "expected_speedup": None if speedup is None else list(speedup),
+        "risk": advice.risk,
+        "automatic": advice.automatic,
+        "changes": [change.to_dict() for change in advice.changes],
+    }
 
 
 def _finding_from_dict(saved: Mapping[str, Any]) -> Finding:
@@ -175,5 +183,5 @@ def _advice_from_dict(saved: Mapping[str, Any] | None) -> Recommendation | None:
         action=saved["action"],
         expected_speedup=None if speedup is None else (speedup[0], speedup[1]),
         risk=saved["risk"],
-        automatic=saved["automatic"],
+        changes=tuple(map(Change.from_dict, saved.get("changes", []))),
     )

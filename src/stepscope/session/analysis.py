@@ -101,7 +101,7 @@ class RunFold:
         from stepscope.analyze.findings import findings
         from stepscope.analyze.summarize import Recorded, summarize
 
-        loops = self._one_loop_for_each_rank()
+        loops = self.rank_loops()
         resources = self._resources_of(loops)
         recorded = Recorded(
             resources=resources,
@@ -123,7 +123,7 @@ class RunFold:
 
     def replay_request(self) -> dict[str, Any] | None:
         """What to run again after training (collect/replay.py); None: nothing is worth it."""
-        loops = self._one_loop_for_each_rank()
+        loops = self.rank_loops()
         logged = self._details.logged(loops) if loops else ()
         if not logged:
             return None
@@ -182,7 +182,7 @@ class RunFold:
     def _launcher(self) -> list[_ProcessFold]:
         return [fold for fold in self._processes.values() if fold.process.role == "launcher"]
 
-    def _one_loop_for_each_rank(self) -> list[Loop]:
+    def rank_loops(self) -> list[Loop]:
         """A rank may have helpers that run a model too: training counts before them, then time."""
         best: dict[int, Loop] = {}
         for fold in self._program():

@@ -28,6 +28,7 @@ from stepscope.store.summary import write_summary
 from stepscope.store.tail import RunTail
 
 if TYPE_CHECKING:
+    from stepscope.analyze.loop import Loop
     from stepscope.model.summary import Summary
     from stepscope.store.convert import Converter
 
@@ -47,8 +48,10 @@ class Watch:
         settings: Settings,
         status_folder: Path,
         troubles: Troubles,
+        index: Path | None = Path(RUNS_FOLDER),
     ) -> None:
-        self._run = run
+        """index: the folder of runs that remembers this one; None: nobody is to."""
+        self._run, self._index = run, index
         self._status_folder = status_folder
         self._troubles = troubles
         self._tail = RunTail(run.path)
@@ -64,6 +67,11 @@ class Watch:
         self._host.start(pid)
         with self._troubles.guard("writing meta.json"):
             write_meta(self._run.path, self._meta)
+
+    @property
+    def loops(self) -> list[Loop]:
+        """One for each rank that trains."""
+        return self._fold.rank_loops()
 
     def look(self) -> None:
         """Takes in what is new."""
@@ -153,7 +161,8 @@ class Watch:
         with guard("writing meta.json"):
             write_meta(run, self._meta)
         with guard("remembering the run"):
-            add_run(Path(RUNS_FOLDER), run)
+            if self._index is not None:
+                add_run(self._index, run)
         return summary
 
 

@@ -24,7 +24,7 @@ def test_loader_workers_are_advised_with_their_number_and_the_gain_of_the_model(
     low, high = advice.expected_speedup
     assert high == pytest.approx(4.0)
     assert low == pytest.approx(0.4 / 0.1041 / 1.3)  # 4.1 ms to receive, 30 % of doubt
-    assert not advice.automatic  # no command applies it yet
+    assert advice.automatic
 
 
 def test_what_was_not_measured_widens_the_range() -> None:

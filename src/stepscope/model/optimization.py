@@ -1,0 +1,75 @@
+"""What an optimisation in a running program changed, what that was measured to give, and why it was
+kept or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+__all__ = ["LEAST_GAIN", "Optimization", "Speedup", "StepCosts"]
+
+LEAST_GAIN = 1.05  # times as fast: less is not worth a change
+
+
+class StepCosts(NamedTuple):
+    """What training takes for a batch, beside getting it: seconds of the wall clock, and of CPUs
+    (more than the former where several threads compute)."""
+
+    wall_s: float
+    cpu_s: float
+
+
+class Speedup(NamedTuple):
+    """How many times as fast, with the interval that it lies in (95 %), over so many rounds in
+    which both ways took turns."""
+
+    middle: float
+    low: float
+    high: float
+    rounds: int
+
+    @property
+    def is_proved(self) -> bool:
+        """Faster beyond doubt, and by enough to matter."""
+        return self.low > 1.0 and self.middle >= LEAST_GAIN
+
+    def __str__(self) -> str:
+        return f"{self.middle:.2f} times as fast ({self.low:.2f} to {self.high:.2f})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimization:
+    """One attempt.
+
+    target: "data loading", "preprocessing", "memory", "cpu" or "gpu"; subject: of what, by name.
+    kept: it is in effect, or was returned; `reason` says why, or why not.
+    predicted: how many times as fast it was expected to be; None: nothing was predicted.
+    before, after: what was measured, by name and unit (`batch_s`, `rss_bytes`).
+    tried: everything that was measured on the way, in words → seconds; None: it failed.
+    undo: how to take it back; "" where nothing was changed.
+    """
+
+    target: str
+    subject: str = ""
+    kept: bool = False
+    change: str = ""
+    reason: str = ""
+    predicted: float | None = None
+    measured: Speedup | None = None
+    before: Mapping[str, float] = field(default_factory=dict)
+    after: Mapping[str, float] = field(default_factory=dict)
+    tried: Mapping[str, float | None] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    undo: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        measured = None if self.measured is None else self.measured._asdict()
+        mappings = {name: dict(getattr(self, name)) for name in ("before", "after", "tried")}
+        return {**vars(self), **mappings, "measured": measured, "notes": list(self.notes)}
+
+    def __str__(self) -> str:
+        of = f" of {self.subject}" if self.subject else ""
+        verdict = f"{self.change}: kept" if self.kept else "as it was"
+        return f"{self.target}{of}: {verdict}. {self.reason}"

@@ -1,0 +1,266 @@
+"""Tries changes on a program in turns with the program as it is, and keeps what provably helps.
+
+It measures nothing itself: it is given a bench that runs the program. So all of it can be tested
+on made-up programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
+
+from stepscope.errors import UsageError
+from stepscope.model.change import Change
+from stepscope.model.trial import Measurement, Outcome, Speedup, Trial, Tuning, Verdict
+from stepscope.tune.arms import Arm, Candidate
+from stepscope.tune.judge import LEAST_GAIN, LOOKS, is_noisy
+from stepscope.tune.results import why_not_same
+
+__all__ = ["Bench", "OutOfTime", "Tuner"]
+
+MOST_PASSES: Final = 3
+MOST_REPEATS: Final = 3  # of noisy runs, in a row
+BESIDE: Final = 1.01  # what a change has to add to those that are kept already
+# These may draw random numbers in another order, as another seed would.
+DRAWS_ANEW: Final = frozenset({"loader", "fetch-threads", "vectorise", "batched"})
+
+
+class OutOfTime(Exception):  # noqa: N818 - an end, not an error
+    """The budget does not allow for another run."""
+
+
+class Bench(Protocol):
+    """Runs the program."""
+
+    def candidates(self, kept: Sequence[Change]) -> Sequence[Change]:
+        """What a profile of the program with these changes suggests, the most promising first."""
+
+    def measure(self, changes: Sequence[Change], seed: int = 0) -> Measurement:
+        """One run. OutOfTime: there is no time for it."""
+
+    def tell(self, text: str) -> None:
+        """How far it is."""
+
+
+class Tuner:
+    """`run` once. What was proved before time ran out, or before Ctrl-C, is kept."""
+
+    def __init__(self, bench: Bench, is_allowed: Callable[[Change], str] = lambda _: "") -> None:
+        """is_allowed: why a change is not to be tried; "": it may be."""
+        self._bench, self._is_allowed = bench, is_allowed
+        self._kept: list[Change] = []
+        self._trials: list[Trial] = []
+        self._notes: list[str] = []
+        self._first: Arm | None = None  # the program as it is
+        self._speedup: Speedup | None = None
+        self._reseeded: Measurement | None = None
+        self._noisy = 0
+        self._refused: set[str] = set()
+
+    def run(self) -> Tuning:
+        try:
+            for _ in range(MOST_PASSES):
+                if not self._pass():
+                    break
+            self._measure_all()
+        except OutOfTime:
+            self._notes.append("The time was used up: give it more with --budget.")
+        except KeyboardInterrupt:
+            self._notes.append("Interrupted: what was proved until then is kept.")
+        if self._noisy:
+            self._notes.append(
+                f"{self._noisy} runs were made again: other programs used the machine meanwhile."
+            )
+        return self._result()
+
+    def _result(self) -> Tuning:
+        figures = self._first.figures_s if self._first is not None else []
+        kept = tuple(self._kept)
+        found = {id(trial.change): trial for trial in self._trials}
+        return Tuning(
+            base_step_s=sum(figures) / len(figures) if figures else None,
+            trials=tuple(self._trials),
+            kept=kept,
+            speedup=self._speedup if kept else None,
+            notes=tuple(self._notes),
+            applied=tuple(
+                place
+                for change in kept
+                if id(change) in found
+                for place in found[id(change)].applied
+            ),
+        )
+
+    # ---- one pass: what a profile suggests, tried ----
+
+    def _pass(self) -> bool:
+        """Whether something was kept, so that another look may find what is next."""
+        proposals = [one for one in self._bench.candidates(self._kept) if self._is_new(one)]
+        wanted = [one for one in proposals if self._may(one)]
+        if not wanted:
+            return False
+        base = Arm(tuple(self._kept))
+        if self._first is None:
+            self._first = base
+        candidates = [
+            Candidate(one, Arm((*self._kept, one), samples=one.samples)) for one in wanted
+        ]
+        try:
+            self._rounds(base, candidates, LEAST_GAIN)
+        finally:
+            for one in candidates:
+                if one.is_open:  # time ran out between two looks
+                    one.look(base.figures_s, LEAST_GAIN)
+            best = self._settle(base, candidates)
+        for candidate in best[1:]:
+            self._add(candidate)
+        return bool(best)
+
+    def _is_new(self, change: Change) -> bool:
+        return all(
+            (one.name, dict(one.settings)) != (change.name, dict(change.settings))
+            for one in (*(trial.change for trial in self._trials), *self._kept)
+        )
+
+    def _may(self, change: Change) -> bool:
+        why = self._is_allowed(change)
+        if why and change.name not in self._refused:
+            self._refused.add(change.name)
+            self._trials.append(Trial(change, Verdict.INCONCLUSIVE, why))
+        return not why
+
+    def _settle(self, base: Arm, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Book all of them, and keep the best. Of settings of one change only the best counts. What
+        is left are candidates to be added beside it, the best first."""
+        faster = [one for one in candidates if one.verdict is Verdict.FASTER]
+        faster.sort(key=_gain, reverse=True)
+        best = list({one.change.name: one for one in reversed(faster)}.values())
+        best.sort(key=_gain, reverse=True)
+        for one in candidates:
+            self._book(one, base, kept=bool(best) and one is best[0], best=best)
+        if best:
+            self._kept.append(best[0].change)
+            self._speedup = best[0].measured if base is self._first else None
+        return best
+
+    def _book(self, one: Candidate, base: Arm, *, kept: bool, best: Sequence[Candidate]) -> None:
+        why = one.why
+        if one.verdict is Verdict.FASTER:
+            beside = "faster by itself; not tried beside what is kept"
+            why = beside if one in best else "another setting of it is faster"
+            why = "" if kept else why
+        elif one.verdict is Verdict.NO_GAIN:
+            why = "no gain worth it"
+        elif one.verdict is Verdict.INCONCLUSIVE:
+            why = "inconclusive: more runs would be needed"
+        last = one.arm.runs[-1] if one.arm.runs else None
+        self._trials.append(
+            Trial(
+                change=one.change,
+                verdict=one.verdict,
+                why=why,
+                measured=one.measured,
+                kept=kept,
+                runs=(len(one.arm.figures_s), len(base.figures_s)),
+                applied=last.applied if last is not None else (),
+            )
+        )
+
+    def _add(self, candidate: Candidate) -> None:
+        """Beside what is kept already, if it still pays there."""
+        base = Arm(tuple(self._kept))
+        beside = Candidate(
+            candidate.change, Arm((*self._kept, candidate.change), samples=candidate.arm.samples)
+        )
+        self._rounds(base, [beside], BESIDE)
+        if beside.verdict is Verdict.FASTER:
+            self._kept.append(candidate.change)
+            self._speedup = None
+            self._rebook(candidate, kept=True, why="")
+        else:
+            others = ", ".join(change.name for change in base.changes)
+            self._rebook(candidate, kept=False, why=f"no longer pays beside {others}")
+
+    def _rebook(self, candidate: Candidate, *, kept: bool, why: str) -> None:
+        self._trials = [
+            replace(one, kept=kept, why=why) if one.change is candidate.change else one
+            for one in self._trials
+        ]
+
+    # ---- rounds: base and candidates in turns ----
+
+    def _rounds(self, base: Arm, candidates: Sequence[Candidate], least_gain: float) -> None:
+        """Until every candidate is judged, or there were as many rounds as are looked at."""
+        for number in range(LOOKS[-1]):
+            waiting = [one for one in candidates if one.is_open]
+            if not waiting:
+                return
+            self._bench.tell(f"round {number + 1}: {', '.join(one.change.name for one in waiting)}")
+            # There and back, so that a machine that grows slower costs nobody more than others.
+            for one in [None, *waiting] if number % 2 == 0 else [*reversed(waiting), None]:
+                if one is None:
+                    self._run_base(base)
+                else:
+                    self._run(base, one)
+            if number + 1 in LOOKS or number == 0:
+                for one in waiting:
+                    one.look(base.figures_s, least_gain)
+
+    def _run_base(self, base: Arm) -> None:
+        run = self._measured(base.changes)
+        if run.outcome is not Outcome.MEASURED:
+            raise UsageError(
+                f"The program does not run as it is ({run.outcome.value}: {run.why}): see that it"
+                " does under stepscope run."
+            )
+        base.runs.append(run)
+
+    def _run(self, base: Arm, one: Candidate) -> None:
+        run = self._measured(one.arm.changes)
+        one.take(run)
+        if one.verdict is Verdict.FAILED or not base.runs:
+            return
+        why = self._why_not_same(base, one, run)
+        if why:
+            one.fail(why)
+
+    def _why_not_same(self, base: Arm, one: Candidate, run: Measurement) -> str:
+        """Only the results of what must keep them are held against the program as it is."""
+        if one.change.alters or one.change.samples != 1.0:
+            return ""
+        known = self._first.runs if self._first is not None and self._first.runs else base.runs
+        why = why_not_same(known, run, self._reseeded)
+        if why and self._reseeded is None and DRAWS_ANEW & {c.name for c in one.arm.changes}:
+            self._reseeded = self._measured((), seed=1)
+            why = why_not_same(known, run, self._reseeded)
+        return why
+
+    def _measured(self, changes: Sequence[Change], seed: int = 0) -> Measurement:
+        run = self._bench.measure(changes, seed)
+        for _ in range(MOST_REPEATS):
+            if not is_noisy(run):
+                break
+            self._noisy += 1
+            run = self._bench.measure(changes, seed)
+        return run
+
+    def _measure_all(self) -> None:
+        """All that is kept, against the program as it is, where that was not measured in one."""
+        if not self._kept or self._speedup is not None or self._first is None:
+            return
+        self._bench.tell("all that is kept, against the program as it is")
+        samples = 1.0
+        for change in self._kept:
+            samples *= change.samples
+        whole = Candidate(self._kept[-1], Arm(tuple(self._kept), samples=samples))
+        base = Arm(())
+        try:
+            self._rounds(base, [whole], 1.0)
+        finally:
+            self._speedup = whole.measured
+            self._first = base if base.runs else self._first
+
+
+def _gain(candidate: Candidate) -> float:
+    return candidate.measured.middle if candidate.measured is not None else 0.0
