@@ -1,0 +1,99 @@
+"""The launcher's side: a scratch folder for each trial, and how to start a program in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stepscope.tune.guard import landlock, start
+from stepscope.tune.guard.redirect import ALLOWED_FILE, ENV_SCRATCH
+
+__all__ = ["Guarded", "available", "prepare"]
+
+_SYSTEM = ("/dev", "/proc")  # terminals, shared memory; what a process tells the kernel of itself
+available = landlock.available
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """How to run one trial so that it leaves the user's files alone.
+
+    environment: to be set on top of the program's own. prefix: goes in front of its command line;
+    the process becomes the program. scratch: what the program wrote.
+    """
+
+    environment: Mapping[str, str]
+    prefix: tuple[str, ...]
+    scratch: Path
+    temporary: Path
+
+    def written_bytes(self) -> int:
+        """Size of the files that the program made or changed, temporary ones included."""
+        folders = (self.scratch / "files", self.temporary)
+        return sum(size for folder in folders for size in _sizes_bytes(folder))
+
+    def remove(self) -> None:
+        """Throw away what the program wrote. What cannot be removed is left, and nothing raised."""
+        for folder in (self.scratch, self.temporary):
+            shutil.rmtree(folder, onerror=_with_more_rights)
+
+
+def prepare(folder: Path, run: Path, allowed: Sequence[Path] = ()) -> Guarded:
+    """Make a scratch folder in `folder`, which is the tuning's own: trials share caches in it.
+
+    run: the trial's run folder. Into it and into `allowed` the program writes as it is.
+    """
+    folder = folder.resolve()
+    compiled = folder / "compiled"
+    compiled.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=folder))
+    (scratch / "files").mkdir()
+    # Not in the scratch folder: names of sockets in it may have some 100 characters in all.
+    temporary = Path(tempfile.mkdtemp(prefix="stepscope-")).resolve()
+    known = [scratch, temporary, run.resolve(), compiled, *(one.resolve() for one in allowed)]
+    writable = [*_SYSTEM, *map(str, known)]
+    (scratch / ALLOWED_FILE).write_bytes(b"\0".join(map(os.fsencode, writable)))
+    return Guarded(
+        {
+            ENV_SCRATCH: str(scratch),
+            "TMPDIR": str(temporary),
+            "TORCHINDUCTOR_CACHE_DIR": str(compiled),
+        },
+        (*_trampoline(), *(word for place in writable for word in ("--allow", place)), "--"),
+        scratch,
+        temporary,
+    )
+
+
+def _trampoline() -> tuple[str, ...]:
+    # Isolated and without site: neither the program's folder nor its environment changes what is
+    # imported, and it starts in half the time.
+    return (sys.executable, "-I", "-S", str(Path(start.__file__).resolve()))
+
+
+def _sizes_bytes(folder: Path) -> Iterator[int]:
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                yield os.lstat(Path(place, name)).st_size
+            except FileNotFoundError:
+                pass
+
+
+def _with_more_rights(_: Callable[..., Any], path: str, __: Any) -> None:
+    """A folder that the program made read-only: try again with the right to write."""
+    place = Path(path)
+    for one in (place.parent, place):
+        if one.is_dir() and not one.is_symlink():
+            one.chmod(stat.S_IRWXU)
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place, ignore_errors=True)
+    else:
+        place.unlink(missing_ok=True)

@@ -1,0 +1,101 @@
+"""Asking about files, and changing what is known of them (mode, times, owner)."""
+
+from __future__ import annotations
+
+import os
+from os import fsencode, fspath
+
+from stepscope.tune.guard import raw
+from stepscope.tune.guard.paths import lexists, path_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from stepscope.tune.guard.copying import Copying
+    from stepscope.tune.guard.paths import AnyPath, View
+
+__all__ = ["MARKING", "READING", "Reading"]
+
+READING = ("stat", "access", "statvfs", "pathconf", "getxattr", "listxattr")
+MARKING = ("chmod", "chown", "utime", "truncate", "setxattr", "removexattr")
+
+
+class Reading:
+    """The calls of `os` about one existing file."""
+
+    def __init__(self, view: View, copying: Copying) -> None:
+        self._view, self._copying = view, copying
+
+    def asking(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The same call, answered from the merged view."""
+
+        def ask(
+            path: AnyPath | int,
+            *args: Any,
+            dir_fd: int | None = None,
+            follow_symlinks: bool = True,
+            **named: Any,
+        ) -> Any:
+            if not follow_symlinks:
+                named["follow_symlinks"] = False
+            if isinstance(path, int):
+                return call(path, *args, **named)
+            spot = self._view.find(path, dir_fd, follow=follow_symlinks)
+            return call(spot.real, *args, **named)
+
+        return ask
+
+    def marking(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The same call, made on the changed version."""
+
+        def mark(
+            path: AnyPath | int,
+            *args: Any,
+            dir_fd: int | None = None,
+            follow_symlinks: bool = True,
+            **named: Any,
+        ) -> Any:
+            if not follow_symlinks:
+                named["follow_symlinks"] = False
+            if isinstance(path, int):
+                if self._is_its_own(path):
+                    return call(path, *args, **named)
+                path = path_of(path)
+            spot = self._view.find(path, dir_fd, follow=follow_symlinks)
+            place = spot.real if spot.through else self._copying.bring(spot)
+            return call(place, *args, **named)
+
+        return mark
+
+    def marking_link(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """marking, of a link itself."""
+        mark = self.marking(call)
+        return lambda path, *args: mark(path, *args, follow_symlinks=False)
+
+    def lstat(self, path: AnyPath, *, dir_fd: int | None = None) -> os.stat_result:
+        return raw.lstat(self._view.find(path, dir_fd, follow=False).real)
+
+    def readlink(self, path: AnyPath, *, dir_fd: int | None = None) -> str | bytes:
+        target = raw.readlink(self._view.find(path, dir_fd, follow=False).real)
+        return fsencode(target) if isinstance(fspath(path), bytes) else target
+
+    def getcwd(self) -> str:
+        return self._view.current()
+
+    def getcwdb(self) -> bytes:
+        return fsencode(self._view.current())
+
+    def chdir(self, path: AnyPath | int) -> None:
+        raw.chdir(path if isinstance(path, int) else self.standing(path))
+
+    def standing(self, path: AnyPath) -> str:
+        """The folder to go to: the original if there is one, as not only Python looks around."""
+        spot = self._view.find(path)
+        return spot.path if self._view.original(spot) else spot.real
+
+    def _is_its_own(self, descriptor: int) -> bool:
+        """An open file that is no original: in the scratch folder, a pipe, removed."""
+        path = path_of(descriptor)
+        return not lexists(path) or self._view.spot(path).through
