@@ -157,6 +157,7 @@ class _Look:
             findings=tuple(limit.finding for limit in limits),
             suggestions=suggest_loading(bottlenecks, figures),
             pipeline=_pipeline(seen.loop),
+            figures=figures,
             notes=tuple(self._notes(seen)),
         )
 

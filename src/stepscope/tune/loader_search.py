@@ -118,13 +118,16 @@ def search_loader(
     limits: Limits,
     present: LoaderSettings | None = None,
     repeats: int = _REPEATS,
+    most: int | None = None,
 ) -> Found:
-    """The smallest setting within 3 % of the fastest that was found.
+    """The smallest setting within 3 % of the fastest that was found; `most` are measured, a third
+    of the grid where nothing is said.
 
     measure: seconds from one batch to the next with these settings, whatever training does with a
     batch included; less is better, inf says that it failed.
     """
     search = _Search(measure, model, limits, repeats)
+    search.most = min(search.most, most or search.most)
     search.run(present)
     return search.found()
 
@@ -140,7 +143,7 @@ class _Search:
         self._measure, self._limits, self._repeats = measure, limits, repeats
         self._grid = limits.grid()
         self._known = {one: predicted_s(model, one) for one in self._grid}
-        self._most = max(_LEAST, len(self._grid) // _SHARE_OF_GRID)
+        self.most = max(_LEAST, len(self._grid) // _SHARE_OF_GRID)
         self._times_s: dict[LoaderSettings, list[float]] = {}
 
     def run(self, present: LoaderSettings | None) -> None:
@@ -152,7 +155,7 @@ class _Search:
 
     @property
     def _may_look(self) -> bool:
-        return len(self._times_s) < self._most
+        return len(self._times_s) < self.most
 
     def _look(self, settings: LoaderSettings) -> None:
         if settings not in self._times_s:
