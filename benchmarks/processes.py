@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,9 +33,18 @@ def script(name: str) -> str:
     return str(Path(sys.executable).with_name(name))
 
 
-def execute(command: list[str], folder: Path, timeout_s: float) -> Execution:
-    """Run it in a folder, silent and without our own settings; kill it when it takes too long."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE_")}
+def execute(
+    command: list[str],
+    folder: Path,
+    timeout_s: float,
+    environment: Mapping[str, str] | None = None,
+) -> Execution:
+    """Run it in a folder, silent; kill it when it takes too long, or when we are interrupted.
+
+    environment: ours without our own settings, unless told.
+    """
+    if environment is None:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE_")}
     log = folder / "stderr"
     began = time.monotonic()
     try:
@@ -52,9 +62,14 @@ def execute(command: list[str], folder: Path, timeout_s: float) -> Execution:
         return Execution(began, began, 0.0, f"cannot be started: {error.strerror}")
     timer = threading.Timer(timeout_s, os.killpg, (process.pid, signal.SIGKILL))
     timer.start()
-    _, status, usage = os.wait4(process.pid, 0)
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    finally:
+        timer.cancel()
     ended = time.monotonic()
-    timer.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
     problem = ""
     if process.returncode == -signal.SIGKILL and ended - began >= timeout_s:

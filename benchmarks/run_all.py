@@ -15,11 +15,16 @@ from harness import progress, table
 
 FOLDER = Path(__file__).parent
 NOT_BENCHMARKS = ("harness.py", "processes.py", "run_all.py", "turns.py")
+PARTS = "gains_*.py"  # what gains.py is made of
 
 
 def benchmarks(wanted: list[str]) -> list[Path]:
-    found = sorted(path for path in FOLDER.glob("*.py") if path.name not in NOT_BENCHMARKS)
+    found = sorted(path for path in FOLDER.glob("*.py") if not _is_part(path))
     return [path for path in found if not wanted or path.stem in wanted]
+
+
+def _is_part(path: Path) -> bool:
+    return path.name in NOT_BENCHMARKS or path.match(PARTS)
 
 
 def last_line(output: str) -> dict[str, Any]:

@@ -1,0 +1,136 @@
+"""Runs the programs of the benchmark of gains: bare, tuned, and under `stepscope tune` itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gains_cases import FOLDER, SCRIPTS, Script
+from processes import execute
+
+__all__ = ["Failed", "Peak", "Tuned", "losses", "null_claims", "peak", "tune", "wall_s"]
+
+RUN_TIMEOUT_S = 300.0
+NOTHING = "nothing"  # the change that changes nothing: what is claimed for it is a false claim
+_STEPSCOPE = (sys.executable, "-m", "stepscope")
+
+
+class Failed(Exception):  # noqa: N818 - a result of the benchmark, with the reason
+    """A program did not run to its end; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What `stepscope tune` says. config: the text of stepscope.toml; "": nothing was kept."""
+
+    config: str
+    kept: tuple[str, ...]
+    trials: tuple[dict[str, Any], ...]
+
+    @property
+    def predictions(self) -> list[dict[str, Any]]:
+        """Of the changes that were kept: the speed-up that was predicted, and the measured one."""
+        return [
+            {
+                "change": trial["change"]["name"],
+                "predicted": trial["predicted"],
+                "measured": trial["measured"]["speedup"],
+            }
+            for trial in self.trials
+            if trial["kept"] and trial["predicted"] and trial["measured"]
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Of one run: the tensors' peak, and the loop's wall clock."""
+
+    peak_bytes: int
+    wall_s: float
+
+
+def wall_s(script: Script, config: str = "") -> float:
+    """What the loop took by the script's own clock: bare, or with what a stepscope.toml says."""
+    with tempfile.TemporaryDirectory(prefix="stepscope-gains-") as name:
+        folder = Path(name)
+        command = [sys.executable]
+        if config:
+            command = [*_run(folder, config), "--level", "production"]
+        return _loop_s([*command, str(script.path)], folder, script)
+
+
+def peak(script: Script, config: str = "") -> Peak:
+    """Under `stepscope run --memory`, whose ledger books every tensor."""
+    with tempfile.TemporaryDirectory(prefix="stepscope-gains-") as name:
+        folder = Path(name)
+        command = [*_run(folder, config), "--memory", str(script.path)]
+        taken_s = _loop_s(command, folder, script)
+        summary = json.loads((folder / "run" / "summary.json").read_text())
+        return Peak(int(summary["memory"]["peak_bytes"]), taken_s)
+
+
+def losses(script: Script) -> list[float]:
+    """With the same seeds for every script."""
+    with tempfile.TemporaryDirectory(prefix="stepscope-gains-") as name:
+        target = Path(name) / "losses.json"
+        program = str(FOLDER / "programs" / "losses.py")
+        command = [sys.executable, program, str(target), str(script.path)]
+        _execute(command, Path(name), script, RUN_TIMEOUT_S)
+        found: list[float] = json.loads(target.read_text())
+        return found
+
+
+def tune(script: Script, budget_s: float, options: Sequence[str] = ()) -> Tuned:
+    """Failed: it did not come to its end; twice its budget, and then some, is what it gets."""
+    with tempfile.TemporaryDirectory(prefix="stepscope-gains-") as name:
+        folder = Path(name)
+        said, config = folder / "tuned.json", folder / "stepscope.toml"
+        command = [*_STEPSCOPE, "tune", "--budget", f"{budget_s:.0f}s", "--json", str(said)]
+        command += ["-o", str(config), *options, str(script.path)]
+        _execute(command, folder, script, 2 * budget_s + RUN_TIMEOUT_S)
+        document = json.loads(said.read_text())
+        kept = tuple(document["kept"])
+        text = config.read_text() if kept else ""
+        return Tuned(text, kept, tuple(document["trials"]))
+
+
+def null_claims(script: Script, budget_s: float) -> list[bool]:
+    """For each comparison of the script with itself: was a gain claimed?"""
+    trials = tune(script, budget_s, ("--only", NOTHING)).trials
+    return [bool(trial["kept"]) for trial in trials if trial["measured"]]
+
+
+def _run(folder: Path, config: str) -> list[str]:
+    command = [*_STEPSCOPE, "run", "--quiet", "-o", str(folder / "run")]
+    if not config:
+        return command
+    (folder / "stepscope.toml").write_text(config)
+    return [*command, "--apply", str(folder / "stepscope.toml")]
+
+
+def _loop_s(command: list[str], folder: Path, script: Script) -> float:
+    _execute(command, folder, script, RUN_TIMEOUT_S)
+    return float(json.loads((folder / "truth.json").read_text())["wall_s"])
+
+
+def _execute(command: list[str], folder: Path, script: Script, timeout_s: float) -> None:
+    done = execute(command, folder, timeout_s, _environment(script, folder))
+    if done.problem:
+        raise Failed(done.problem)
+
+
+def _environment(script: Script, folder: Path) -> dict[str, str]:
+    """The corpus is told how strong a fault is; nothing else may reach it from our shell."""
+    ours = ("FAULT_O", "FAULT_S", "FAULT_T", "STEPSCOPE_", "OMP_", "MKL_", "PYTHONPATH")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+    return kept | {
+        "FAULT_TRUTH": str(folder / "truth.json"),
+        "FAULT_STRENGTH": str(script.strength),
+        "PYTHONPATH": str(SCRIPTS),
+    }

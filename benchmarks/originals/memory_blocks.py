@@ -1,0 +1,18 @@
+"""Train a language model whose batch is as large as the memory allows: all activations are kept."""
+
+import planted
+import torch
+import torch.nn.functional as F
+from lab import data
+from lab.models import Transformer
+
+torch.set_num_threads(1)
+model = Transformer(width=96, depth=8, length=64)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+texts = data.texts(16 * 120, 65)
+with planted.training():
+    for (tokens,) in data.batches(16, texts):
+        loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
