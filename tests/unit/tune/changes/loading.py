@@ -1,0 +1,78 @@
+"""What the tests of changes to data loading share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from stepscope.collect.digest import digest
+from stepscope.collect.loader import LoaderCollector
+from stepscope.collect.workers import WorkersCollector
+from stepscope.record.recorder import Recorder
+from stepscope.record.twin import TwinCore
+from stepscope.tune.injection import Injection, Site
+
+
+class Heard:
+    """A Told that remembers."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, Site | None]] = []
+        self.not_done: list[tuple[str, Site | None]] = []
+        self.errors: list[tuple[str, BaseException]] = []
+
+    def applied(self, what: str, site: Site | None = None) -> None:
+        self.done.append((what, site))
+
+    def refused(self, why: str, site: Site | None = None) -> None:
+        self.not_done.append((why, site))
+
+    def failed(self, where: str, error: BaseException) -> None:
+        self.errors.append((where, error))
+
+    @property
+    def why(self) -> str:
+        """The reasons of all that was not done."""
+        return "; ".join(why for why, _ in self.not_done)
+
+
+@contextmanager
+def made(kind: type[Injection], settings: Mapping[str, Any] | None = None) -> Iterator[Heard]:
+    """The change in this process, and what it told."""
+    told = Heard()
+    change = kind(settings or {}, told)
+    change.install()
+    try:
+        yield told
+        assert told.errors == []
+    finally:
+        change.undo()
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Our collectors over the change, as they are in a run."""
+    core: Any = TwinCore()
+    collectors = [LoaderCollector(), WorkersCollector()]
+    for collector in collectors:
+        collector.start(Recorder(core))
+    try:
+        yield
+    finally:
+        for collector in reversed(collectors):
+            collector.stop()
+
+
+def epochs(make: Callable[[], Any], count: int = 2) -> list[list[bytes | None]]:
+    """What a program sees of a loader: each batch to the bit, and the random numbers after each."""
+    torch.manual_seed(3)
+    loader = make()
+    seen = []
+    for _ in range(count):
+        seen.append([digest(batch) for batch in loader])
+        seen.append([digest(torch.rand(3))])
+    assert all(None not in one for one in seen)
+    return seen
