@@ -10,7 +10,7 @@ from stepscope.advise.gain import between
 from stepscope.model.change import Change
 from stepscope.model.finding import Finding
 
-__all__ = ["changes_for"]
+__all__ = ["asked_for", "changes_for"]
 
 # How much of its cost a change takes away, at least and at most, where nothing measured says so.
 _COLLECTING: Final = (0.85, 1.0)
@@ -129,6 +129,42 @@ def _host_overhead(finding: Finding) -> Iterator[Change]:
         {"factor": 2},
         alters="batch-size",
         samples=2.0,
+    )
+
+
+def asked_for(name: str, cpus: int) -> Change | None:
+    """A change that the user wants to be tried though no finding suggests it; None: there is no
+    setting of it that suits every program."""
+    return next((change for change in _anyhow(cpus) if change.name == name), None)
+
+
+def _anyhow(cpus: int) -> Iterator[Change]:
+    yield Change("nothing", "Change nothing", {})
+    yield Change("compile", "Compile the model", {})
+    yield Change("gc", "Collect garbage at chosen steps only", {"freeze": True})
+    yield Change("optimizer", "Update all parameters at once", {"fused": True})
+    yield Change("zero-grad", "Drop gradients instead of zeroing them", {})
+    yield Change("threads", f"Compute with {cpus} threads at most", {"torch": cpus})
+    yield Change("saving", "Write checkpoints in the background", {})
+    yield Change("logging", "Flush logs once a second", {"seconds": 1.0})
+    yield Change("layout", "Store images pixel by pixel", {})
+    yield Change("batched", "Index the whole batch at once", {})
+    yield Change("cache", "Make each sample once and keep it", {"where": "memory"})
+    yield Change("packing", "Send batches through shared memory, in one piece", {})
+    yield Change("vectorise", "Transform the samples of a batch at once", {})
+    yield Change("recompute", "Keep activations instead of recomputing them", {})
+    yield Change("non-blocking", "Copy while the device computes", {})
+    yield Change(
+        "loader",
+        f"Let {cpus} workers prepare batches",
+        {"num_workers": cpus, "persistent_workers": True},
+    )
+    yield Change("float32", "Compute in single precision", {}, alters="precision")
+    yield Change("autocast", "Compute in bfloat16", {"dtype": "bfloat16"}, alters="precision")
+    yield Change("denormals", "Treat numbers that are too small as zero", {}, alters="denormals")
+    yield Change("fetch-threads", "Fetch 8 samples at once", {"threads": 8}, alters="threads")
+    yield Change(
+        "batch", "Twice as many samples a step", {"factor": 2}, alters="batch-size", samples=2.0
     )
 
 

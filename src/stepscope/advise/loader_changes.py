@@ -103,9 +103,10 @@ def _loader(
     settings: dict[str, Any] = {"num_workers": workers}
     if workers:
         settings["persistent_workers"] = True
-    iterable = bool(finding.measures.get("iterable"))
-    if iterable:
+    alters = "" if more.get("in_order", True) else "order"
+    if finding.measures.get("iterable"):
         settings["iterable"] = True
+        alters = "sharding"
     return Change(
         "loader",
         f"Let {workers} worker{'s' * (workers != 1)} prepare batches"
@@ -113,7 +114,7 @@ def _loader(
         else "Make batches in the training process",
         settings | more,
         expected_speedup=expected,
-        alters="sharding" if iterable else "",
+        alters=alters,
     )
 
 

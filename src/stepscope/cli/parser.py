@@ -12,11 +12,13 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from stepscope import __version__
-from stepscope.cli import doctor, memory, plan, report, run, runs
+from stepscope.cli import doctor, memory, plan, report, run, runs, tune
 from stepscope.errors import UsageError
 
 __all__ = ["parse"]
 
+# In front of these stands the program's own command line; the options that take a value.
+_COMMANDS = {"run": run.WITH_VALUE, "plan": plan.WITH_VALUE, "tune": tune.WITH_VALUE}
 _ABOUT = "Tells why training is slow, where, what to change and what it will gain."
 
 
@@ -30,7 +32,7 @@ def parse(arguments: list[str]) -> Callable[[], int]:
     parser = _Parser(prog="stepscope", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"stepscope {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for module in (run, plan, report, memory, runs, doctor):
+    for module in (run, tune, plan, report, memory, runs, doctor):
         module.add_to(commands)
     ours, command = _split(arguments)
     options = parser.parse_args(ours)
@@ -42,9 +44,9 @@ def parse(arguments: list[str]) -> Callable[[], int]:
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Behind `run` and `plan`, everything from the first word that is no option of ours is the
+    """Behind these commands, everything from the first word that is no option of ours is the
     program's."""
-    with_value = {"run": run.WITH_VALUE, "plan": plan.WITH_VALUE}.get("".join(arguments[:1]))
+    with_value = _COMMANDS.get("".join(arguments[:1]))
     if with_value is None:
         return arguments, []
     at = 1

@@ -10,7 +10,7 @@ from stepscope.config import DEFAULTS, Level, MemoryDetail, PlanWish, Settings
 
 __all__ = ["WITH_VALUE", "add_to", "is_option"]
 
-WITH_VALUE = ("-o", "--output", "--name", "--level", "--plan")
+WITH_VALUE = ("-o", "--output", "--name", "--level", "--plan", "--apply")
 _OF_PYTHON = ("-m", "-c")  # with these a command begins
 _ABOUT = """Run a command and tell why it is slow. The program's input, output, exit code and
 signals stay its own; stepscope speaks on stderr."""
@@ -25,7 +25,7 @@ def add_to(commands: Any) -> None:
         epilog="CMD is train.py, -m package, python …, torchrun …, or any other command.",
         allow_abbrev=False,
     )
-    output, name, level, plan = WITH_VALUE[:2], *WITH_VALUE[2:]
+    output, name, level, plan, apply = WITH_VALUE[:2], *WITH_VALUE[2:]
     parser.add_argument(*output, metavar="DIR", type=Path, help="put the run there (new or empty)")
     parser.add_argument(name, default="", help="name of the run (default: time and script)")
     parser.add_argument(
@@ -44,6 +44,9 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument(
         plan, metavar="FILE", type=Path, help="recompute what this checkpoint plan says"
+    )
+    parser.add_argument(
+        apply, metavar="FILE", type=Path, help="make the changes in this stepscope.toml"
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="no status line, no report")
     parser.add_argument(
@@ -65,11 +68,21 @@ def _run(options: argparse.Namespace) -> int:
             words=tuple(options.command),
             output=options.output,
             name=options.name,
-            settings=Settings(Level(options.level), _memory(options), _plan(options)),
+            settings=Settings(
+                Level(options.level), _memory(options), _plan(options), _changes(options)
+            ),
             quiet=options.quiet,
             json=options.json,
         )
     )
+
+
+def _changes(options: argparse.Namespace) -> str:
+    if options.apply is None:
+        return ""
+    from stepscope.session.apply import changes_to_make
+
+    return changes_to_make(options.apply)
 
 
 def _plan(options: argparse.Namespace) -> PlanWish | None:

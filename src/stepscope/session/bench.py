@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.analyze.trial import LEAST_STEPS, TrialFold, step_seconds, trial_steps
-from stepscope.config import Level, Settings, TrialWish
+from stepscope.config import PLAN_FAILED, Level, PlanWish, Settings, TrialWish
 from stepscope.errors import UsageError
 from stepscope.launch.command import Command
 from stepscope.launch.environment import child_environment
@@ -28,6 +28,7 @@ from stepscope.tune.injection import APPLIED_FILE
 from stepscope.tune.tuner import OutOfTime
 
 if TYPE_CHECKING:
+    from stepscope.model.checkpoint_plan import PlanReport
     from stepscope.model.summary import Summary
 
 __all__ = ["BenchOptions", "ProgramBench"]
@@ -108,6 +109,23 @@ class ProgramBench:
             self._steps = trial_steps(watch.loops[0], ended=not was_ended)
         return summary
 
+    def plan(self, memory: str) -> PlanReport | None:
+        """A checkpoint plan for that much memory, measured in turns with nothing recomputed; None:
+        the program was over too soon. UsageError: there is no such plan."""
+        from stepscope.store.plan_file import read_plan_report
+
+        self.tell("planning what to recompute")
+        run = self._new_run("plan")
+        settings = Settings(level=Level.PRODUCTION, plan=PlanWish(memory=memory))
+        status = run / "status"
+        status.mkdir()
+        ended = self._run(run, status, settings, None)
+        if (run / PLAN_FAILED).exists():
+            raise UsageError((run / PLAN_FAILED).read_text("utf-8"))
+        if ended.outcome is not Outcome.MEASURED:
+            raise UsageError(f"The program did not come to its end: {ended.why}.")
+        return read_plan_report(run)
+
     # ---- trials ----
 
     def measure(self, changes: Sequence[Change], seed: int = 0) -> Measurement:
@@ -131,7 +149,7 @@ class ProgramBench:
         return found
 
     def _run(self, run: Path, status: Path, settings: Settings, observer: Observer | None) -> Ended:
-        guarded = prepare(run / "scratch", run)
+        guarded = prepare(self._options.folder, run)
         environment: Mapping[str, str] = {
             **child_environment(os.environ, run, status, settings),
             **guarded.environment,

@@ -117,6 +117,12 @@ def _tell(
             say(f"charts, source lines and more: stepscope report --html {_named(run.path)}")
             if options.settings.memory:
                 say(f"where the bytes are: stepscope memory {_named(run.path)}")
+    if options.settings.changes and not options.quiet:
+        with troubles.guard("telling of changes"):
+            from stepscope.session.apply import applied_lines
+
+            for line in applied_lines(run.path, options.settings.changes):
+                say(line)
     for line in troubles.lines if shown else (*troubles.lines, *lost):
         say(line)
     if summary is not None and options.json and sys.stderr is not None:

@@ -27,6 +27,10 @@ def join(began_ns: int) -> None:
     run = os.environ.get("STEPSCOPE_RUN")
     if not run:
         return
+    if os.environ.get("STEPSCOPE_SCRATCH"):  # a trial: before the program can write anything
+        from stepscope.tune.guard.redirect import join_guard
+
+        join_guard(os.environ)
 
     def start(_: ModuleType) -> None:
         resumed_ns = time.monotonic_ns()

@@ -20,7 +20,7 @@ from stepscope.tune.results import why_not_same
 __all__ = ["Bench", "OutOfTime", "Tuner"]
 
 MOST_PASSES: Final = 3
-MOST_REPEATS: Final = 3  # of noisy runs, in a row
+MOST_REPEATS: Final = 4  # of noisy runs: a machine that stays noisy has to be lived with
 BESIDE: Final = 1.01  # what a change has to add to those that are kept already
 # These may draw random numbers in another order, as another seed would.
 DRAWS_ANEW: Final = frozenset({"loader", "fetch-threads", "vectorise", "batched"})
@@ -55,7 +55,7 @@ class Tuner:
         self._first: Arm | None = None  # the program as it is
         self._speedup: Speedup | None = None
         self._reseeded: Measurement | None = None
-        self._noisy = 0
+        self._repeated, self._noisy = 0, 0  # noisy runs: made again, and counted all the same
         self._refused: set[str] = set()
 
     def run(self) -> Tuning:
@@ -68,9 +68,12 @@ class Tuner:
             self._notes.append("The time was used up: give it more with --budget.")
         except KeyboardInterrupt:
             self._notes.append("Interrupted: what was proved until then is kept.")
+        if self._repeated:
+            busy = "other programs used the machine meanwhile"
+            self._notes.append(f"{self._repeated} runs were made again: {busy}.")
         if self._noisy:
             self._notes.append(
-                f"{self._noisy} runs were made again: other programs used the machine meanwhile."
+                f"{self._noisy} runs count although the machine was in use: intervals are wider."
             )
         return self._result()
 
@@ -238,11 +241,10 @@ class Tuner:
 
     def _measured(self, changes: Sequence[Change], seed: int = 0) -> Measurement:
         run = self._bench.measure(changes, seed)
-        for _ in range(MOST_REPEATS):
-            if not is_noisy(run):
-                break
-            self._noisy += 1
+        while is_noisy(run) and self._repeated < MOST_REPEATS:
+            self._repeated += 1
             run = self._bench.measure(changes, seed)
+        self._noisy += is_noisy(run)
         return run
 
     def _measure_all(self) -> None:

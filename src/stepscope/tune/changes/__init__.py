@@ -25,6 +25,7 @@ _MODULES: Final = {
     "loader": "Loader",
     "logging": "Logging",
     "non-blocking": "NonBlocking",
+    "nothing": "Nothing",
     "optimizer": "Optimizer",
     "packing": "Packing",
     "plan": "Plan",
