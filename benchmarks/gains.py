@@ -26,7 +26,7 @@ from gains_counts import ORIGINAL, TUNED, TWIN, loss_error, rounds_for
 from gains_jobs import Job, work
 from gains_records import Records
 from gains_tables import result_of, table_of
-from harness import progress, turn
+from harness import progress
 
 SCRIPT, MEMORY, HEALTHY_SCRIPT, NULL, TWINS = "script", "memory", "healthy", "null", "twin"
 MEMORY_WANTED = "55%"  # of the peak; what all blocks checkpointed by hand takes is below that
@@ -34,7 +34,7 @@ A_RUN_S = 8.0  # a guess, before one was made
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = _options(arguments)
+    options = options_of(arguments)
     records = Records(options.resume or options.out)
     work(jobs_of(options), records, progress)
     print(table_of(records))
@@ -55,11 +55,11 @@ def jobs_of(options: argparse.Namespace) -> list[Job]:
     return jobs
 
 
-def measure_gain(pair: Pair, budget_s: float, rounds: int) -> dict[str, Any]:
-    options = [word for name in pair.allow for word in ("--allow", name)]
-    tuned = programs.tune(pair.original, budget_s, options)
+def measure_gain(pair: Pair, budget_s: float, rounds: int, folder: Path) -> dict[str, Any]:
+    options = ("--allow", ",".join(pair.allow)) if pair.allow else ()
+    tuned = programs.tune(pair.original, budget_s, folder, options)
     arms = _arms(pair)
-    if tuned.config:
+    if tuned.config is not None:
         arms[TUNED] = partial(programs.wall_s, pair.original, tuned.config)
     return {
         "kind": pair.kind,
@@ -70,11 +70,11 @@ def measure_gain(pair: Pair, budget_s: float, rounds: int) -> dict[str, Any]:
     }
 
 
-def measure_saving(pair: Pair, budget_s: float) -> dict[str, Any]:
+def measure_saving(pair: Pair, budget_s: float, folder: Path) -> dict[str, Any]:
     """One run an arm: the bytes of tensors do not scatter."""
-    tuned = programs.tune(pair.original, budget_s, ("--memory", MEMORY_WANTED))
+    tuned = programs.tune(pair.original, budget_s, folder, ("--memory", MEMORY_WANTED))
     peaks = {ORIGINAL: programs.peak(pair.original), TWIN: programs.peak(pair.twin)}
-    if tuned.config:
+    if tuned.config is not None:
         peaks[TUNED] = programs.peak(pair.original, tuned.config)
     return {
         "peak_bytes": {arm: one.peak_bytes for arm, one in peaks.items()},
@@ -84,7 +84,7 @@ def measure_saving(pair: Pair, budget_s: float) -> dict[str, Any]:
     }
 
 
-def check_twin(pair: Pair, rounds: int) -> dict[str, Any]:
+def check_twin(pair: Pair, rounds: int, _: Path) -> dict[str, Any]:
     """Failed: the twin does not train what the original trains."""
     error = loss_error(programs.losses(pair.original), programs.losses(pair.twin))
     if error > pair.tolerance:
@@ -97,11 +97,11 @@ def check_twin(pair: Pair, rounds: int) -> dict[str, Any]:
 
 
 def in_turns(arms: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each arm in each round; the order changes from round to round."""
+    """Seconds of each arm in each round, there and back: A B C, C B A."""
     taken: dict[str, list[float]] = {arm: [] for arm in arms}
     number, wanted = 0, rounds
     while number < wanted:
-        for arm in turn(list(arms), number):
+        for arm in arms if number % 2 == 0 else reversed(arms):
             taken[arm].append(arms[arm]())
         wanted = rounds_for(taken[ORIGINAL][0], rounds)
         number += 1
@@ -131,15 +131,16 @@ def _twin_job(pair: Pair, options: argparse.Namespace) -> Job:
 
 
 def _healthy_job(script: Script, budget_s: float) -> Job:
-    def do() -> dict[str, Any]:
-        return {"kept": list(programs.tune(script, budget_s).kept)}
+    def do(folder: Path) -> dict[str, Any]:
+        tuned = programs.tune(script, budget_s, folder)
+        return {"kept": list(tuned.kept), "trials": list(tuned.trials)}
 
     return Job(HEALTHY_SCRIPT, script.name, budget_s, do)
 
 
 def _null_job(number: int, script: Script, budget_s: float) -> Job:
-    def do() -> dict[str, Any]:
-        claims = programs.null_claims(script, budget_s)
+    def do(folder: Path) -> dict[str, Any]:
+        claims = programs.null_claims(script, budget_s, folder)
         if not claims:
             raise programs.Failed("no comparison came to its end")
         return {"claims": claims}
@@ -147,7 +148,7 @@ def _null_job(number: int, script: Script, budget_s: float) -> Job:
     return Job(NULL, f"{script.name} {number}", budget_s, do)
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="*", metavar="PATTERN", help="scripts with such a name")
     parser.add_argument("--rounds", type=int, default=3, help="at least; short scripts get more")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from gains_programs import Failed
@@ -14,12 +16,13 @@ __all__ = ["Job", "Left", "work"]
 
 
 class Job(NamedTuple):
-    """guess_s: how long it will take, before one of its kind was done."""
+    """do: is given a folder that is deleted afterwards; what it returns is recorded. guess_s: how
+    long it will take, before one of its kind was done."""
 
     what: str
     name: str
     guess_s: float
-    do: Callable[[], Mapping[str, Any]]
+    do: Callable[[Path], Mapping[str, Any]]
 
 
 class Left:
@@ -53,7 +56,8 @@ def work(
         say(f"[{number + 1}/{len(todo)}] {job.what} {job.name}, {minutes:.0f} min left")
         began = clock()
         try:
-            record = dict(job.do())
+            with tempfile.TemporaryDirectory(prefix="stepscope-gains-") as folder:
+                record = dict(job.do(Path(folder)))
         except Failed as error:
             record = {"problem": str(error)}
             say(f"  it could not be measured: {error}")

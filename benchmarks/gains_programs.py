@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,16 @@ class Failed(Exception):  # noqa: N818 - a result of the benchmark, with the rea
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What `stepscope tune` says. config: the text of stepscope.toml; "": nothing was kept."""
+    """What `stepscope tune` says. config: stepscope.toml; None: nothing was kept."""
 
-    config: str
+    config: Path | None
     kept: tuple[str, ...]
     trials: tuple[dict[str, Any], ...]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], config: Path) -> Tuned:
+        kept = tuple(document["kept"])
+        return cls(config if kept else None, kept, tuple(document["trials"]))
 
     @property
     def predictions(self) -> list[dict[str, Any]]:
@@ -55,17 +60,17 @@ class Peak:
     wall_s: float
 
 
-def wall_s(script: Script, config: str = "") -> float:
+def wall_s(script: Script, config: Path | None = None) -> float:
     """What the loop took by the script's own clock: bare, or with what a stepscope.toml says."""
     with tempfile.TemporaryDirectory(prefix="stepscope-gains-") as name:
         folder = Path(name)
         command = [sys.executable]
-        if config:
+        if config is not None:
             command = [*_run(folder, config), "--level", "production"]
         return _loop_s([*command, str(script.path)], folder, script)
 
 
-def peak(script: Script, config: str = "") -> Peak:
+def peak(script: Script, config: Path | None = None) -> Peak:
     """Under `stepscope run --memory`, whose ledger books every tensor."""
     with tempfile.TemporaryDirectory(prefix="stepscope-gains-") as name:
         folder = Path(name)
@@ -86,32 +91,25 @@ def losses(script: Script) -> list[float]:
         return found
 
 
-def tune(script: Script, budget_s: float, options: Sequence[str] = ()) -> Tuned:
-    """Failed: it did not come to its end; twice its budget, and then some, is what it gets."""
-    with tempfile.TemporaryDirectory(prefix="stepscope-gains-") as name:
-        folder = Path(name)
-        said, config = folder / "tuned.json", folder / "stepscope.toml"
-        command = [*_STEPSCOPE, "tune", "--budget", f"{budget_s:.0f}s", "--json", str(said)]
-        command += ["-o", str(config), *options, str(script.path)]
-        _execute(command, folder, script, 2 * budget_s + RUN_TIMEOUT_S)
-        document = json.loads(said.read_text())
-        kept = tuple(document["kept"])
-        text = config.read_text() if kept else ""
-        return Tuned(text, kept, tuple(document["trials"]))
+def tune(script: Script, budget_s: float, folder: Path, options: Sequence[str] = ()) -> Tuned:
+    """Its config is in the folder, with the plan that one may name. Failed: it did not come to its
+    end; twice its budget, and then some, is what it gets."""
+    said, config = folder / "tuned.json", folder / "stepscope.toml"
+    command = [*_STEPSCOPE, "tune", "--budget", f"{budget_s:.0f}s", "--json", str(said)]
+    command += ["-o", str(config), *options, str(script.path)]
+    _execute(command, folder, script, 2 * budget_s + RUN_TIMEOUT_S)
+    return Tuned.of(json.loads(said.read_text()), config)
 
 
-def null_claims(script: Script, budget_s: float) -> list[bool]:
+def null_claims(script: Script, budget_s: float, folder: Path) -> list[bool]:
     """For each comparison of the script with itself: was a gain claimed?"""
-    trials = tune(script, budget_s, ("--only", NOTHING)).trials
+    trials = tune(script, budget_s, folder, ("--only", NOTHING)).trials
     return [bool(trial["kept"]) for trial in trials if trial["measured"]]
 
 
-def _run(folder: Path, config: str) -> list[str]:
+def _run(folder: Path, config: Path | None) -> list[str]:
     command = [*_STEPSCOPE, "run", "--quiet", "-o", str(folder / "run")]
-    if not config:
-        return command
-    (folder / "stepscope.toml").write_text(config)
-    return [*command, "--apply", str(folder / "stepscope.toml")]
+    return command if config is None else [*command, "--apply", str(config)]
 
 
 def _loop_s(command: list[str], folder: Path, script: Script) -> float:
