@@ -16,8 +16,7 @@ from stepscope.model.finding import Finding
 
 __all__ = ["making_batches", "sending", "skewed", "starting_workers", "transferring"]
 
-_NEARLY_AS_GOOD: Final = 0.9  # of the best setting by the model: worth a try beside it
-_TRIED: Final = 2  # settings
+_NEARLY_AS_GOOD: Final = 0.7  # of the best setting by the model: worth a try beside it
 _SHORT_SAMPLE_MS: Final = 0.1  # most of such a sample is the call that makes it
 _FETCH_THREADS: Final = 8
 # What is left of the cost, at most and at least: taken from the catalogue's own measurements.
@@ -86,15 +85,16 @@ def _workers(finding: Finding) -> Iterator[Change]:
 
 
 def _promising(rates: list[float], now: int) -> list[int]:
-    """The best by the model, and the smallest other one that comes near it."""
+    """The best by the model; and half as many, or one more where that is what there is now: the
+    model does not know what starting them and sharing caches cost."""
     best = near_best(rates)
-    near = [
+    half = best // 2
+    other = half if half not in (0, now) else min(best + 1, len(rates) - 1)
+    return [
         workers
-        for workers, rate in enumerate(rates)
-        if rate >= _NEARLY_AS_GOOD * rates[best] and workers not in (best, now)
+        for workers in dict.fromkeys((best, other))
+        if workers != now and rates[workers] >= _NEARLY_AS_GOOD * rates[best]
     ]
-    found = [best, *near] if best != now else near
-    return found[:_TRIED]
 
 
 def _loader(
