@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["changes_itself", "fingerprint", "held", "held_open", "on_accelerator"]
 
-_DEPTH = 4  # objects within objects
+_DEPTH = 6  # objects within objects
 _MOST = 64  # attributes or items of one of them
 _IN_ALL = 1_000  # objects that are looked into
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -17,26 +19,47 @@ from stepscope.tune.injection import Injection, Site
 
 
 class Heard:
-    """A Told that remembers."""
+    """A Told that remembers, also what workers tell."""
 
     def __init__(self) -> None:
-        self.done: list[tuple[str, Site | None]] = []
-        self.not_done: list[tuple[str, Site | None]] = []
-        self.errors: list[tuple[str, BaseException]] = []
+        self._file = os.memfd_create("heard")  # one place in it for all processes
 
     def applied(self, what: str, site: Site | None = None) -> None:
-        self.done.append((what, site))
+        self._note("done", what, site)
 
     def refused(self, why: str, site: Site | None = None) -> None:
-        self.not_done.append((why, site))
+        self._note("not done", why, site)
 
     def failed(self, where: str, error: BaseException) -> None:
-        self.errors.append((where, error))
+        self._note("error", f"{where}: {error!r}", None)
+
+    def _note(self, kind: str, what: str, site: Site | None) -> None:
+        os.write(self._file, (json.dumps([kind, what, site]) + "\n").encode())
+
+    def _of(self, kind: str) -> list[tuple[str, Site | None]]:
+        text = os.pread(self._file, 1 << 20, 0).decode()
+        told = [json.loads(line) for line in text.splitlines()]
+        return [(what, site and Site(*site)) for k, what, site in told if k == kind]
+
+    @property
+    def done(self) -> list[tuple[str, Site | None]]:
+        return self._of("done")
+
+    @property
+    def not_done(self) -> list[tuple[str, Site | None]]:
+        return self._of("not done")
+
+    @property
+    def errors(self) -> list[tuple[str, Site | None]]:
+        return self._of("error")
 
     @property
     def why(self) -> str:
         """The reasons of all that was not done."""
         return "; ".join(why for why, _ in self.not_done)
+
+    def __del__(self) -> None:
+        os.close(self._file)
 
 
 @contextmanager
