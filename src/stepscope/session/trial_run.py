@@ -21,7 +21,7 @@ __all__ = ["OUTPUT_FILE", "Ended", "Limits", "Observer", "run_program"]
 OUTPUT_FILE: Final = "output.log"  # in the run folder: what the program printed
 _POLL_S: Final = 0.05
 _LOOK_EVERY_S: Final = 0.5
-_PATIENCE_S: Final = 5.0
+_PATIENCE_S: Final = 2.0
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER
 _MEMORY_WORDS: Final = (
     "MemoryError",
@@ -67,7 +67,7 @@ def run_program(
     """What it prints goes into a file of the run. Everything that it started is gone when this
     returns."""
     log = run / OUTPUT_FILE
-    _adopt_orphans()
+    _adopt_orphans(True)
     watch = LoadWatch()
     began_s = time.monotonic()
     with log.open("wb") as output:
@@ -84,15 +84,16 @@ def run_program(
         watched.wait()
     finally:
         watched.end_all()
+        _adopt_orphans(False)
     took_s = time.monotonic() - began_s
     outcome, why = watched.outcome(log)
     return Ended(outcome, why, took_s, watched.peak_bytes, watch.load())
 
 
-def _adopt_orphans() -> None:
+def _adopt_orphans(ours: bool) -> None:
     """What the program leaves behind becomes ours: it can be ended, and its CPU time counted."""
     try:
-        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_SUBREAPER, int(ours), 0, 0, 0)
     except (OSError, AttributeError):
         return  # then orphans end by themselves
 
