@@ -89,14 +89,15 @@ def _operations_note(operations: Sequence[PerformanceMetrics]) -> str:
 def _steps(whole: Whole) -> StepsSummary:
     if not whole.loops:
         return StepsSummary()
-    middle, p95, longest = quantiles(
-        (d for loop in whole.loops for d in loop.durations_ns), (0.5, 0.95, 1.0)
+    fast, middle, p95, longest = quantiles(
+        (d for loop in whole.loops for d in loop.durations_ns), (0.01, 0.5, 0.95, 1.0)
     )
     count = max(loop.steps for loop in whole.loops)
     wall_ns = whole.wall_ns / len(whole.loops)
     return StepsSummary(
         count=count,
         median_ms=middle / 1e6,
+        fast_ms=fast / 1e6,
         p95_ms=p95 / 1e6,
         longest_ms=longest / 1e6,
         per_second=count * 1e9 / wall_ns if wall_ns else None,

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from stepscope.stats.paired import paired_ratio
+from stepscope.stats.paired import likeness, paired_ratio
 
 
 def test_a_known_ratio_comes_back_though_rounds_differ() -> None:
@@ -40,3 +40,20 @@ def test_nineteen_of_twenty_intervals_hold_the_truth() -> None:
         assert found.high is not None
         held += found.low <= 1.1 <= found.high
     assert 365 <= held <= 395  # 380 expected, three standard deviations
+
+
+def test_a_wider_confidence_gives_a_wider_interval() -> None:
+    before, after = [10.0, 11.0, 12.0], [11.0, 11.5, 13.5]
+    usual, sure = paired_ratio(before, after), paired_ratio(before, after, confidence=0.99)
+
+    assert usual is not None
+    assert sure is not None
+    assert usual.low is not None
+    assert sure.low is not None
+    assert sure.low < usual.low < usual.middle == sure.middle
+
+
+def test_rounds_that_go_up_and_down_together_are_alike() -> None:
+    assert likeness([1.0, 2.0, 4.0], [3.0, 6.0, 12.0]) == pytest.approx(1.0)
+    assert likeness([1.0, 2.0, 4.0], [8.0, 4.0, 2.0]) == pytest.approx(-1.0)
+    assert likeness([1.0, 2.0, 1.0, 2.0], [1.0, 1.0, 2.0, 2.0]) == pytest.approx(0.0)
