@@ -27,6 +27,7 @@ class Changing:
 
     def mkdir(self, path: AnyPath, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
         raw.mkdir(self._new(path, dir_fd), mode)
+        self._view.gone.tell_changed()
 
     def mkfifo(self, path: AnyPath, mode: int = 0o666, *, dir_fd: int | None = None) -> None:
         raw.mkfifo(self._new(path, dir_fd), mode)
@@ -45,7 +46,7 @@ class Changing:
         dir_fd: int | None = None,
     ) -> None:
         raw.symlink(src, self._new(dst, dir_fd))
-        self._view.gone.links_changed()
+        self._view.gone.tell_changed()
 
     def link(
         self,
@@ -110,7 +111,7 @@ class Changing:
         self._hide(old)
         _move(source, target)
         if is_folder:
-            self._view.gone.links_changed()
+            self._view.gone.tell_changed()
         return None
 
     def _new(self, path: AnyPath, dir_fd: int | None) -> str:

@@ -95,6 +95,7 @@ class Copying:
         mode = S_IMODE(raw.stat(spot.path).st_mode)
         _unless_there(lambda: raw.mkdir(spot.upper))
         raw.chmod(spot.upper, mode)
+        self._view.gone.tell_changed()
 
     def _twin_file(self, spot: Spot, state: os.stat_result, *, empty: bool) -> None:
         self._must_fit(spot, 0 if empty else state.st_size)

@@ -13,7 +13,8 @@ from stepscope.tune.guard import raw
 
 __all__ = ["Gone"]
 
-_LINKS_CHANGED = b""  # an empty entry: a link was made or a folder moved
+_APPENDING = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC
+_CHANGED = b""  # an empty entry: nothing is gone, but folders or links were made or moved
 
 
 class Gone:
@@ -27,24 +28,26 @@ class Gone:
         self._gone: set[str] = set()
         self._inside: dict[str, set[str]] = {}
         self._read_bytes = 0
+        raw.close(raw.open(path, _APPENDING, 0o644))  # it is there from the start
 
-    def refresh(self) -> bool:
-        """Take over what other processes added; False: there was nothing new."""
-        try:
-            size_bytes = raw.stat(self._path).st_size
-        except FileNotFoundError:
-            return False
-        if size_bytes == self._read_bytes:
-            return False
+    def refresh(self) -> int:
+        """Take over what other processes added; gives how far the list was read, in bytes.
+
+        As long as that stays the same, no folder and no link was made, moved or removed.
+        """
+        known_bytes = self._read_bytes
+        if raw.stat(self._path).st_size == known_bytes:
+            return known_bytes
         with raw.open_file(self._path, "rb") as file:
-            file.seek(self._read_bytes)
+            file.seek(known_bytes)
             news = file.read()
         whole = news[: news.rfind(b"\0") + 1]
-        self._read_bytes += len(whole)
         for entry in whole.split(b"\0"):
-            if entry != _LINKS_CHANGED:
+            if entry != _CHANGED:
                 self._take(fsdecode(entry))
-        return True
+        # Last, and without a lock: a thread that reads the same entries too does no harm.
+        self._read_bytes = known_bytes + len(whole)
+        return self._read_bytes
 
     def add(self, path: str) -> None:
         """Hide an original, for every process of the program."""
@@ -52,9 +55,10 @@ class Gone:
             self._append(fsencode(path))
             self._take(path)
 
-    def links_changed(self) -> None:
-        """Have every process find out anew where its folders lead."""
-        self._append(_LINKS_CHANGED)
+    def tell_changed(self) -> None:
+        """Have every process find out anew where its folders are. To be called after a folder or
+        link was made in the scratch folder, and before anything in it can be looked for."""
+        self._append(_CHANGED)
 
     def hides(self, path: str) -> bool:
         """Whether it or a folder above it is gone."""
@@ -77,7 +81,7 @@ class Gone:
 
     def _append(self, entry: bytes) -> None:
         # One write: entries of several processes do not mix.
-        descriptor = raw.open(self._path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0o644)
+        descriptor = raw.open(self._path, _APPENDING, 0o644)
         try:
             raw.write(descriptor, entry + b"\0")
         finally:

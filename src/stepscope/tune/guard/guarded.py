@@ -7,15 +7,14 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from stepscope.tune.guard import landlock, start
 from stepscope.tune.guard.redirect import ALLOWED_FILE, ENV_SCRATCH
 
-__all__ = ["Guarded", "available", "prepare"]
+__all__ = ["Guarded", "available", "prepare", "unlock"]
 
 _SYSTEM = ("/dev", "/proc")  # terminals, shared memory; what a process tells the kernel of itself
 available = landlock.available
@@ -42,7 +41,10 @@ class Guarded:
     def remove(self) -> None:
         """Throw away what the program wrote. What cannot be removed is left, and nothing raised."""
         for folder in (self.scratch, self.temporary):
-            shutil.rmtree(folder, onerror=_with_more_rights)
+            shutil.rmtree(folder, ignore_errors=True)
+            if folder.exists():  # the program took away its own right to write there
+                unlock(folder)
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def prepare(folder: Path, run: Path, allowed: Sequence[Path] = ()) -> Guarded:
@@ -87,13 +89,17 @@ def _sizes_bytes(folder: Path) -> Iterator[int]:
                 pass
 
 
-def _with_more_rights(_: Callable[..., Any], path: str, __: Any) -> None:
-    """A folder that the program made read-only: try again with the right to write."""
-    place = Path(path)
-    for one in (place.parent, place):
-        if one.is_dir() and not one.is_symlink():
-            one.chmod(stat.S_IRWXU)
-    if place.is_dir() and not place.is_symlink():
-        shutil.rmtree(place, ignore_errors=True)
-    else:
-        place.unlink(missing_ok=True)
+def unlock(folder: Path) -> None:
+    """Give the owner all rights to every folder, from above: so those below are found."""
+    _give_rights(folder)
+    for place, names, _ in os.walk(folder):
+        for name in names:
+            _give_rights(Path(place, name))
+
+
+def _give_rights(folder: Path) -> None:
+    try:
+        if not folder.is_symlink():  # what a link leads to is not ours
+            folder.chmod(stat.S_IRWXU)
+    except OSError:
+        pass  # gone meanwhile, or somebody else's

@@ -58,7 +58,9 @@ class Listing:
         return self._view.find(path_of(path) if isinstance(path, int) else path or ".")
 
     def _is_untouched(self, spot: Spot) -> bool:
-        return spot.through or (not lexists(spot.upper) and not self._away(spot))
+        if spot.through:
+            return True
+        return not self._view.is_touched(spot.path) and spot.path != dirname(self._view.scratch)
 
     def _away(self, spot: Spot) -> set[str]:
         """Names that are not shown: removed ones, and the scratch folder itself."""

@@ -47,14 +47,15 @@ class Native:
 
     def _redirect_torch(self, torch: Any) -> None:
         c = torch._C
-        c.PyTorchFileWriter = self._with_file(c.PyTorchFileWriter, _NEW)
-        c.PyTorchFileReader = self._with_file(c.PyTorchFileReader, O_RDONLY)
-        c.import_ir_module = self._with_second(c.import_ir_module, O_RDONLY)
-        c.ScriptModule.save = self._with_second_method(c.ScriptModule.save, _NEW)
-        torch.from_file = self._mapped(torch.from_file)
-        torch.UntypedStorage.from_file = staticmethod(self._mapped(torch.UntypedStorage.from_file))
+        _replace(c, "PyTorchFileWriter", lambda kind: self._with_file(kind, _NEW))
+        _replace(c, "PyTorchFileReader", lambda kind: self._with_file(kind, O_RDONLY))
+        _replace(c, "import_ir_module", lambda call: self._with_second(call, O_RDONLY))
+        _replace(c.ScriptModule, "save", lambda call: self._with_second(call, _NEW))
+        _replace(torch, "from_file", self._mapped)
+        _replace(torch.UntypedStorage, "from_file", lambda call: staticmethod(self._mapped(call)))
 
     def _with_file(self, kind: Any, flags: int) -> Any:
+        """A class whose first argument is a file."""
         place = self.place
 
         def __init__(this: Any, file: Any, *args: Any, **named: Any) -> None:  # noqa: N807
@@ -62,50 +63,50 @@ class Native:
 
         return type(kind.__name__, (kind,), {"__init__": __init__, "__module__": kind.__module__})
 
-    def _with_second(self, call: Callable[..., Any], flags: int) -> Door:
+    def _with_second(self, call: Callable[..., Any], flags: int) -> Callable[..., Any]:
+        """A method, or a function whose second argument is a file."""
+
         def act(first: Any, file: Any, *args: Any, **named: Any) -> Any:
             return call(first, self.place(file, flags), *args, **named)
 
-        return Door(call, act)
+        return act
 
-    def _with_second_method(self, call: Callable[..., Any], flags: int) -> Callable[..., Any]:
-        def save(this: Any, file: Any, *args: Any, **named: Any) -> Any:
-            return call(this, self.place(file, flags), *args, **named)
-
-        return save
-
-    def _mapped(self, call: Callable[..., Any]) -> Door:
+    def _mapped(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def act(filename: Any, shared: bool | None = None, *args: Any, **named: Any) -> Any:
             flags = O_RDWR | O_CREAT if shared else O_RDONLY
             return call(self.place(filename, flags), shared, *args, **named)
 
-        return Door(call, act)
+        return act
 
     def _redirect_subprocess(self, subprocess: Any) -> None:
         """A child starts in a folder that only the program sees."""
-        call = subprocess._fork_exec
 
-        def act(*args: Any) -> Any:
-            if args[_CWD] is None:
-                return call(*args)
-            try:
-                there = self._reading.standing(args[_CWD])
-            except OSError:
-                there = args[_CWD]
-            return call(*args[:_CWD], there, *args[_CWD + 1 :])
+        def in_folder(call: Callable[..., Any]) -> Callable[..., Any]:
+            def act(*args: Any) -> Any:
+                return call(*args[:_CWD], self._folder(args[_CWD]), *args[_CWD + 1 :])
 
-        subprocess._fork_exec = Door(call, act)
+            return act
+
+        _replace(subprocess, "_fork_exec", in_folder)
+
+    def _folder(self, folder: Any) -> Any:
+        """None stays: the child starts where the program is."""
+        try:
+            return folder if folder is None else self._reading.standing(folder)
+        except OSError:
+            return folder
 
     def _redirect_sqlite(self, sqlite3: Any) -> None:
         call = sqlite3.connect
 
         def act(database: Any, *args: Any, **named: Any) -> Any:
-            return call(self._database(database, uri=named.get("uri", False)), *args, **named)
+            return call(self.database(database, uri=named.get("uri", False)), *args, **named)
 
         door = Door(call, act)
         sqlite3.connect = sqlite3.dbapi2.connect = door
 
-    def _database(self, database: Any, *, uri: bool) -> Any:
+    def database(self, database: Any, *, uri: bool = False) -> Any:
+        """The name to give to SQLite, which opens files for writing even to read them."""
         text = fsdecode(fspath(database))
         if uri and text.startswith("file:"):
             path, mark, query = text[len("file:") :].partition("?")
@@ -124,3 +125,9 @@ class Native:
         for part in _DATABASE_PARTS:
             self.place(path + part, O_RDWR)
         return str(self.place(path, O_RDWR | O_CREAT))
+
+
+def _replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    """Not every version has everything."""
+    if hasattr(owner, name):
+        setattr(owner, name, make(getattr(owner, name)))

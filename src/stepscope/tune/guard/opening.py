@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import _io
 from abc import ABCMeta
-from errno import EACCES, EEXIST
+from errno import EACCES, EEXIST, ELOOP
 from os import (
     O_APPEND,
     O_CREAT,
+    O_DIRECTORY,
     O_EXCL,
     O_NOFOLLOW,
+    O_PATH,
     O_RDWR,
     O_TMPFILE,
     O_TRUNC,
@@ -17,7 +19,7 @@ from os import (
     W_OK,
     strerror,
 )
-from stat import S_ISDIR, S_ISREG
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 from stepscope.tune.guard import raw
 from stepscope.tune.guard.paths import lexists
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Opening"]
 
 _WRITING = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND
+_NOT_PLAIN = _WRITING | O_PATH | O_DIRECTORY | O_NOFOLLOW  # not just to be read
 _FILE_MODE = 0o666  # what open() gives a new file, less the umask
 
 
@@ -47,6 +50,13 @@ class Opening:
         self, path: AnyPath, flags: int, mode: int = 0o777, *, dir_fd: int | None = None
     ) -> int:
         """os.open."""
+        if not flags & _NOT_PLAIN:
+            try:
+                near = self._view.find(path, dir_fd, follow=False).real
+                return raw.open(near, flags | O_NOFOLLOW)
+            except OSError as error:
+                if error.errno != ELOOP:  # a link
+                    raise
         return raw.open(self.place(path, flags, dir_fd), flags, mode)
 
     def open(
@@ -83,8 +93,8 @@ class Opening:
 
     def _existing(self, spot: Spot, flags: int) -> str:
         kind = raw.lstat(spot.real).st_mode
-        if spot.changed or S_ISDIR(kind):
-            return spot.real  # a folder: the system says what is wrong with that
+        if spot.changed or S_ISDIR(kind) or S_ISLNK(kind):
+            return spot.real  # a folder or a link: the system says what is wrong with that
         if not S_ISREG(kind):
             raise PermissionError(
                 EACCES, "Trials of stepscope write to no devices, pipes or sockets", spot.path

@@ -7,7 +7,7 @@ folders and links in this merged view, so that two names of one file meet in one
 from __future__ import annotations
 
 from errno import ELOOP, ENOENT
-from os import fsdecode, fspath, strerror
+from os import F_OK, fsdecode, strerror
 from posixpath import dirname, join
 
 from stepscope.tune.guard import raw
@@ -36,7 +36,7 @@ class Spot:
 
     __slots__ = ("path", "real", "through", "upper")
 
-    def __init__(self, path: str, real: str, upper: str, *, through: bool) -> None:
+    def __init__(self, path: str, real: str, upper: str, through: bool) -> None:
         self.path, self.real, self.upper, self.through = path, real, upper, through
 
     @property
@@ -54,14 +54,21 @@ class View:
     def __init__(self, scratch: str, allowed: Sequence[str]) -> None:
         self.scratch = scratch
         self.files = scratch + "/files"
+        self._files_below = self.files + "/"
         self.gone = Gone(scratch + "/gone")
         self._through = tuple(folder.rstrip("/") + "/" for folder in (scratch, *allowed))
+        # What is known until something changes: where folders are, and which were touched. A
+        # thread that is still finding out puts it into the old ones, which nobody asks any more.
+        self._read_bytes = 0
         self._folders: dict[str, str] = {}
+        self._touched: dict[str, bool] = {}
 
     def find(self, path: AnyPath, dir_fd: int | None = None, *, follow: bool = True) -> Spot:
         """follow: where the last part is a link, what it leads to is meant."""
-        if self.gone.refresh() or len(self._folders) > _MOST_FOLDERS:
-            self._folders = {}
+        read_bytes = self.gone.refresh()
+        if read_bytes != self._read_bytes or len(self._folders) > _MOST_FOLDERS:
+            self._folders, self._touched = {}, {}
+            self._read_bytes = read_bytes
         place = self._in_folder(self._absolute(path, dir_fd))
         return self.spot(self._followed(place, 0) if follow else place)
 
@@ -69,10 +76,19 @@ class View:
         """path: absolute and without links in its folders already."""
         upper = self.files + path
         if (path + "/").startswith(self._through):
-            return Spot(path, path, upper, through=True)
-        # The root has a twin from the start, which says nothing about it.
-        hidden = path != "/" and (lexists(upper) or self.gone.hides(path))
-        return Spot(path, upper if hidden else path, upper, through=False)
+            return Spot(path, path, upper, True)
+        hidden = self.is_touched(path[: path.rfind("/")] or "/") and self._is_hidden(path)
+        return Spot(path, upper if hidden else path, upper, False)
+
+    def is_touched(self, folder: str) -> bool:
+        """The program changed something in a folder: only then its files are looked for twice."""
+        known = self._touched
+        touched = known.get(folder)
+        if touched is None:
+            twin = lexists(self.files + folder)
+            touched = twin or self.gone.hides(folder) or bool(self.gone.inside(folder))
+            known[folder] = touched
+        return touched
 
     def original(self, spot: Spot) -> bool:
         """There is an original that was not removed, whether or not it was changed."""
@@ -83,14 +99,19 @@ class View:
 
     def logical(self, path: str) -> str:
         """The program's name for a place in the scratch folder; others stay as they are."""
-        return path[len(self.files) :] or "/" if (path + "/").startswith(self.files + "/") else path
+        inside = path.startswith(self._files_below) or path == self.files
+        return path[len(self.files) :] or "/" if inside else path
 
     def current(self) -> str:
         """The working folder, as the program knows it."""
         return self.logical(raw.getcwd())
 
+    def _is_hidden(self, path: str) -> bool:
+        # The root has a twin from the start, which says nothing about it.
+        return path != "/" and (lexists(self.files + path) or self.gone.hides(path))
+
     def _absolute(self, path: AnyPath, dir_fd: int | None) -> str:
-        text = fsdecode(fspath(path))
+        text = path if type(path) is str else fsdecode(path)
         if not text:
             raise FileNotFoundError(ENOENT, strerror(ENOENT), path)
         if text[0] != "/":
@@ -102,13 +123,15 @@ class View:
         head, _, tail = path.rstrip("/").rpartition("/")
         if tail in ("", ".", ".."):
             return self._folder(path, links)
-        return join(self._folder(head, links), tail)
+        folder = self._folder(head, links)
+        return f"{folder}/{tail}" if folder != "/" else f"/{tail}"
 
     def _folder(self, path: str, links: int) -> str:
-        known = self._folders.get(path)
-        if known is None:
-            known = self._folders[path] = self._walk(path, links)
-        return known
+        known = self._folders
+        place = known.get(path)
+        if place is None:
+            place = known[path] = self._walk(path, links)
+        return place
 
     def _walk(self, path: str, links: int) -> str:
         head, _, tail = path.rstrip("/").rpartition("/")
@@ -135,11 +158,7 @@ class View:
 
 def lexists(path: str) -> bool:
     """Something is really there, be it a link that leads nowhere."""
-    try:
-        raw.lstat(path)
-    except OSError:
-        return False
-    return True
+    return raw.access(path, F_OK, follow_symlinks=False)
 
 
 def path_of(descriptor: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from os import fsencode, fspath
+from stat import S_ISLNK
 
 from stepscope.tune.guard import raw
 from stepscope.tune.guard.paths import lexists, path_of
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MARKING", "READING", "Reading"]
 
-READING = ("stat", "access", "statvfs", "pathconf", "getxattr", "listxattr")
+READING = ("access", "statvfs", "pathconf", "getxattr", "listxattr")
 MARKING = ("chmod", "chown", "utime", "truncate", "setxattr", "removexattr")
 
 
@@ -73,6 +74,16 @@ class Reading:
         """marking, of a link itself."""
         mark = self.marking(call)
         return lambda path, *args: mark(path, *args, follow_symlinks=False)
+
+    def stat(
+        self, path: AnyPath | int, *, dir_fd: int | None = None, follow_symlinks: bool = True
+    ) -> os.stat_result:
+        if isinstance(path, int):
+            return raw.stat(path)
+        result = raw.lstat(self._view.find(path, dir_fd, follow=False).real)
+        if follow_symlinks and S_ISLNK(result.st_mode):
+            return raw.stat(self._view.find(path, dir_fd).real)
+        return result
 
     def lstat(self, path: AnyPath, *, dir_fd: int | None = None) -> os.stat_result:
         return raw.lstat(self._view.find(path, dir_fd, follow=False).real)

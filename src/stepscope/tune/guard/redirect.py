@@ -61,6 +61,7 @@ class Redirect:
             "replace": changing.rename,
             "listdir": listing.listdir,
             "scandir": listing.scandir,
+            "stat": reading.stat,
             "lstat": reading.lstat,
             "readlink": reading.readlink,
             "getcwd": reading.getcwd,
