@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from stepscope.model.trace import Trace
     from stepscope.model.types import BottleneckType
+    from stepscope.profilers.advanced import AdvancedProfiler, generate_recommendations
     from stepscope.profilers.blocks import CPUMemoryProfiler, GPUProfiler
     from stepscope.profilers.bottleneck import BottleneckProfiler
     from stepscope.profilers.bottleneck_config import BottleneckProfilerConfig
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
         MemoryProfiler,
         RunFolderStorage,
     )
+    from stepscope.profilers.optimizer import CodeOptimizer
     from stepscope.profilers.performance import PerformanceProfiler
     from stepscope.profilers.preprocessing import PreprocessingProfiler
     from stepscope.profilers.trackers import CPUTracker, GPUTracker, IOTracker, MemoryTracker
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
     from stepscope.store.trace import open_trace
 
 __all__ = [
+    "AdvancedProfiler",
     "BottleneckProfile",
     "BottleneckProfiler",
     "BottleneckProfilerConfig",
@@ -94,6 +97,7 @@ __all__ = [
     "CheckpointMonitor",
     "CheckpointPlan",
     "CheckpointProfiler",
+    "CodeOptimizer",
     "ComputeMetrics",
     "DataLoadingBottleneck",
     "DataLoadingProfile",
@@ -141,6 +145,7 @@ __all__ = [
     "Trace",
     "UsageError",
     "__version__",
+    "generate_recommendations",
     "last_run",
     "open_trace",
     "plan_checkpoints",
@@ -151,6 +156,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AdvancedProfiler": "stepscope.profilers.advanced:AdvancedProfiler",
     "BottleneckProfile": "stepscope.model.bottlenecks:BottleneckProfile",
     "BottleneckProfiler": "stepscope.profilers.bottleneck:BottleneckProfiler",
     "BottleneckProfilerConfig": "stepscope.profilers.bottleneck_config:BottleneckProfilerConfig",
@@ -164,6 +170,7 @@ _HOMES = {
     "CheckpointMonitor": "stepscope.profilers.checkpoint_monitor:CheckpointMonitor",
     "CheckpointPlan": "stepscope.model.checkpoint_plan:CheckpointPlan",
     "CheckpointProfiler": "stepscope.profilers.checkpoints:CheckpointProfiler",
+    "CodeOptimizer": "stepscope.profilers.optimizer:CodeOptimizer",
     "ComputeMetrics": "stepscope.model.metrics:ComputeMetrics",
     "DataLoadingBottleneck": "stepscope.model.loading:DataLoadingBottleneck",
     "DataLoadingProfile": "stepscope.model.loading:DataLoadingProfile",
@@ -212,6 +219,7 @@ _HOMES = {
     "TimingMetrics": "stepscope.model.metrics:TimingMetrics",
     "Trace": "stepscope.model.trace:Trace",
     "UsageError": "stepscope.errors:UsageError",
+    "generate_recommendations": "stepscope.profilers.advanced:generate_recommendations",
     "last_run": "stepscope.session.last:last_run",
     "open_trace": "stepscope.store.trace:open_trace",
     "plan_checkpoints": "stepscope.session.planning:plan_checkpoints",

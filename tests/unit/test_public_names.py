@@ -10,6 +10,7 @@ import pytest
 import stepscope
 
 PUBLIC = [
+    "AdvancedProfiler",
     "BottleneckProfile",
     "BottleneckProfiler",
     "BottleneckProfilerConfig",
@@ -23,6 +24,7 @@ PUBLIC = [
     "CheckpointMonitor",
     "CheckpointPlan",
     "CheckpointProfiler",
+    "CodeOptimizer",
     "ComputeMetrics",
     "DataLoadingBottleneck",
     "DataLoadingProfile",
@@ -70,6 +72,7 @@ PUBLIC = [
     "Trace",
     "UsageError",
     "__version__",
+    "generate_recommendations",
     "last_run",
     "open_trace",
     "plan_checkpoints",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,12 +31,14 @@ from stepscope.tune.loader_search import (
 from stepscope.tune.loading.settings import with_settings
 from stepscope.tune.same_batches import compare_batches, why_no_workers
 
-__all__ = ["OptimizedLoader", "optimize_loader"]
+__all__ = ["OptimizedLoader", "optimize_loader", "played_loader"]
 
 _LOOK = 10  # batches, for the costs of one
 _LEAST_BATCHES = 4  # of a pass: fewer cannot be measured
 _MOST_WORKERS = 16
-_MOST_SETTINGS = 6  # that are measured
+_BATCHES_EACH = 4  # of a pass, at least, for each worker: starting one takes longer than a few
+_SEARCH_S = 10.0  # after that, no further setting is measured
+_MOST_SETTINGS = 5  # that are measured
 _REPEATS = 2  # of close ones: the choice is held against the present setting again
 _MEMORY_SHARE = 0.5  # of what is left: workers and their batches may take it
 Measure = Callable[[LoaderSettings], float]
@@ -84,14 +87,21 @@ class _Optimizing:
         if against:
             return self._stays(against)
         (profile,) = looks
-        model, limits = self._model(profile), self._limits(profile)
+        model, limits = played_loader(profile, self._step), self._limits(profile)
         present = _present(self._loader)
         expected = _best_gain(model, limits, present)
         if model is not None and expected < LEAST_GAIN:
             return self._stays(self._nothing_to_gain(expected), predicted=expected)
         measure = self._measure or self._trials().measure
+        ends = time.monotonic() + _SEARCH_S
         found = search_loader(
-            measure, model, limits, present, repeats=_REPEATS, most=_MOST_SETTINGS
+            measure,
+            model,
+            limits,
+            present,
+            repeats=_REPEATS,
+            most=_MOST_SETTINGS,
+            is_enough=lambda: time.monotonic() > ends,
         )
         return self._judge(found, model, present, measure)
 
@@ -113,23 +123,12 @@ class _Optimizing:
         step_s = None if self._step is None else self._step.wall_s
         return profile_loader(self._loader, _LOOK, self._config, step_s)
 
-    def _model(self, profile: DataLoadingProfile) -> Loader | None:
-        """As it was measured alone, with the step of training beside it."""
-        figures = profile.figures
-        costs = None if figures is None else loader_costs(figures)
-        if costs is None or figures is None or not figures.batch_s:
-            return None
-        alone = fitted(loader_model(costs), figures.workers, 1.0 / figures.batch_s)
-        step = self._step or StepCosts(0.0, 0.0)
-        return replace(
-            alone, main_s=alone.main_s + step.wall_s, main_cpu_s=alone.main_cpu_s + step.cpu_s
-        )
-
     def _limits(self, profile: DataLoadingProfile) -> Limits:
         figures = profile.figures
         cpus = (figures.cpus if figures is not None else None) or 1.0
         busy = (figures.busy_share if figures is not None else None) or 0.0
-        most = max(2, int(2 * cpus)) if busy >= 0.5 else _MOST_WORKERS
+        most = max(2, int(2 * cpus)) if busy >= 0.5 else min(_MOST_WORKERS, max(4, int(4 * cpus)))
+        most = min(most, max(2, len(self._loader) // _BATCHES_EACH))
         nearest = OwnLimits().nearest()
         return Limits(
             most_workers=max(most, self._loader.num_workers),
@@ -193,6 +192,19 @@ class _Optimizing:
     def _nothing_to_gain(self, expected: float) -> str:
         beside = " beside the step of training" if self._step is not None else ""
         return f"Other settings would make it {expected:.2f} times as fast{beside} at best."
+
+
+def played_loader(profile: DataLoadingProfile, step: StepCosts | None) -> Loader | None:
+    """As it was measured alone, with the step of training beside it; None: too little is known."""
+    figures = profile.figures
+    costs = None if figures is None else loader_costs(figures)
+    if costs is None or figures is None or not figures.batch_s:
+        return None
+    alone = fitted(loader_model(costs), figures.workers, 1.0 / figures.batch_s)
+    beside = step or StepCosts(0.0, 0.0)
+    return replace(
+        alone, main_s=alone.main_s + beside.wall_s, main_cpu_s=alone.main_cpu_s + beside.cpu_s
+    )
 
 
 def _as_measured() -> None:

@@ -119,15 +119,17 @@ def search_loader(
     present: LoaderSettings | None = None,
     repeats: int = _REPEATS,
     most: int | None = None,
+    is_enough: Callable[[], bool] = lambda: False,
 ) -> Found:
     """The smallest setting within 3 % of the fastest that was found; `most` are measured, a third
-    of the grid where nothing is said.
+    of the grid where nothing is said, and no more of them once it is enough.
 
     measure: seconds from one batch to the next with these settings, whatever training does with a
     batch included; less is better, inf says that it failed.
     """
     search = _Search(measure, model, limits, repeats)
     search.most = min(search.most, most or search.most)
+    search.is_enough = is_enough
     search.run(present)
     return search.found()
 
@@ -144,6 +146,7 @@ class _Search:
         self._grid = limits.grid()
         self._known = {one: predicted_s(model, one) for one in self._grid}
         self.most = max(_LEAST, len(self._grid) // _SHARE_OF_GRID)
+        self.is_enough: Callable[[], bool] = lambda: False
         self._times_s: dict[LoaderSettings, list[float]] = {}
 
     def run(self, present: LoaderSettings | None) -> None:
@@ -155,7 +158,7 @@ class _Search:
 
     @property
     def _may_look(self) -> bool:
-        return len(self._times_s) < self.most
+        return len(self._times_s) < self.most and not self.is_enough()
 
     def _look(self, settings: LoaderSettings) -> None:
         if settings not in self._times_s:
@@ -220,6 +223,8 @@ class _Search:
         if len(close) < 2 or not math.isfinite(best_s):
             return
         for number in range(1, self._repeats):
+            if self.is_enough():
+                return
             for one in _forth_and_back(close, number):
                 self._times_s[one].append(self._measure(one))
 
