@@ -96,7 +96,7 @@ class Source:
         planned = self._after.setdefault(statement, [])
         for line in lines:
             made = cst.parse_statement(line, self.module.config_for_parsing)
-            if not any(same(made, other) for other in (*planned, *self._followers(statement))):
+            if not any(same(made, other) for other in (*planned, *self._from_there(statement))):
                 planned.append(made)
 
     def note(self, node: cst.CSTNode, text: str) -> None:
@@ -116,12 +116,13 @@ class Source:
         """What was planned since then is not."""
         self._ops, self._after, self.notes = mark
 
-    def _followers(self, statement: cst.CSTNode) -> Sequence[cst.CSTNode]:
+    def _from_there(self, statement: cst.CSTNode) -> Sequence[cst.CSTNode]:
+        """It and what follows it in its block."""
         block = self.parent(statement)
         if not isinstance(block, cst.Module | cst.IndentedBlock):
             return ()
         body: Sequence[cst.CSTNode] = block.body
-        return body[next(i for i, one in enumerate(body) if one is statement) + 1 :]
+        return body[next(i for i, one in enumerate(body) if one is statement) :]
 
     def edit(self) -> Edit | None:
         """None: nothing is planned, or all is so already. Refuse: the result would be no good."""

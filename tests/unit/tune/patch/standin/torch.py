@@ -62,7 +62,7 @@ class Dtype:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.name
 
 
@@ -86,7 +86,8 @@ class Tensor:
         return f"{self.dtype}, {self.memory_format}"
 
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
-        _note("to", args=args, **kwargs)
+        if args:  # a layout is no copy to anywhere
+            _note("to", args=args, **kwargs)
         named = [one for one in (*args, kwargs.get("dtype")) if isinstance(one, Dtype)]
         laid = str(kwargs.get("memory_format", self.memory_format))
         return Tensor(named[0] if named else self.dtype, laid)
