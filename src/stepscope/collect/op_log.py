@@ -19,13 +19,14 @@ from stepscope.model import names
 from stepscope.model.op_log import AGAIN, PARTIAL, tensors
 from stepscope.record.recorder import Recorder
 
-__all__ = ["OpLogCollector", "describe"]
+__all__ = ["SHARE", "WIDE_SHARE", "OpLogCollector", "describe"]
 
 OP_NS = 30_000  # what seeing one operator costs, before any was seen
 PASS_NS = 5_000  # what one costs that is only counted
 LEAST_NS = 5_000_000
 OPS_OF_MODULE, OPS_OF_PARAMETER = 8, 4  # as long as nothing was counted
 SHARE = 0.005  # of the wall clock since the first step, that the log may cost
+WIDE_SHARE = 0.03  # of a program that is run for nothing but to be looked at
 MOST_OPS = 400  # different ones
 LOOKED_AT = 4  # calls of each, at the values of
 MOST_TEXT = 4000
@@ -39,6 +40,7 @@ class OpLogCollector(HookingCollector):
     it could not log whole is followed by another one, when more time has passed.
 
     `busy`: whether something else looks at the step that begins. `modules`: of the program.
+    `share`: of the wall clock since the first step, that it may cost.
     """
 
     name = "operator log"
@@ -48,8 +50,10 @@ class OpLogCollector(HookingCollector):
         wanted: Callable[[], bool],
         busy: Callable[[], bool],
         modules: Callable[[], list[Any]],
+        share: float = SHARE,
     ) -> None:
         super().__init__()
+        self._share = share
         self._wanted, self._busy, self._modules = wanted, busy, modules
         self._done = False
         self._steps = self._start_ns = self._optimizer = self._attempts = 0
@@ -97,7 +101,7 @@ class OpLogCollector(HookingCollector):
             if optimizer == self._optimizer:
                 self._finish()
         elif self._steps >= FIRST:
-            budget_ns = int(SHARE * (now_ns - self._start_ns))
+            budget_ns = int(self._share * (now_ns - self._start_ns))
             if self._is_enough(budget_ns) and self._wanted():
                 self._begin(optimizer, budget_ns)
 

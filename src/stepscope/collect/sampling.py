@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.layers import LayersCollector
-from stepscope.collect.op_log import OpLogCollector
+from stepscope.collect.op_log import SHARE, WIDE_SHARE, OpLogCollector
 from stepscope.collect.operators import OPERATOR_PLANS, OperatorsCollector
 from stepscope.collect.recomputations import CheckpointsCollector
 from stepscope.collect.sampled import PACES, Pace, SampledSteps
@@ -45,9 +45,14 @@ class Sampling:
     """Layers, operators and traits. `stepped` is to be called after every optimizer step."""
 
     def __init__(
-        self, level: str = DEFAULT, pace: Pace | None = None, memory: Sequence[str] = ()
+        self,
+        level: str = DEFAULT,
+        pace: Pace | None = None,
+        memory: Sequence[str] = (),
+        looked_at: bool = False,
     ) -> None:
-        """pace: another one than the level's. memory: which is looked at (config.MemoryDetail)."""
+        """pace: another one than the level's. memory: which is looked at (config.MemoryDetail).
+        looked_at: the program runs for nothing else."""
         level = level if level in PACES else DEFAULT
         self.watch = Watch()
         self._told, self._quiet_until_ns = 0, 0
@@ -68,7 +73,10 @@ class Sampling:
         with_memory = (self._memory,) if self._memory is not None else ()
         self._steps.samplers = (self._layers, self._traits, self._checkpoints, *with_memory)
         self._op_log = OpLogCollector(
-            lambda: self._traits.is_eager, self._steps_busy, self._steps.roots.modules
+            lambda: self._traits.is_eager,
+            self._steps_busy,
+            self._steps.roots.modules,
+            WIDE_SHARE if looked_at else SHARE,
         )
         # In the order in which they start; the steps last, for they begin and end the others.
         self.collectors: tuple[HookingCollector, ...] = (

@@ -14,6 +14,7 @@ from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.loader import LoaderCollector
 from stepscope.collect.sampling import Guide, Sampling
 from stepscope.collect.saves import SavesCollector
+from stepscope.collect.speed import SpeedReference
 from stepscope.collect.steps import StepsCollector
 from stepscope.collect.timeline import CudaDriver, CudaTimeline
 from stepscope.collect.transfer import TransferCollector, accelerator_present
@@ -35,7 +36,9 @@ class TorchHooks:
         self._collectors: tuple[HookingCollector, ...] = ()
         self._timeline: CudaTimeline | None = None
         memory = [part for part in os.environ.get("STEPSCOPE_MEMORY", "").split(",") if part]
-        self._sampling = Sampling(os.environ.get("STEPSCOPE_LEVEL", ""), memory=memory)
+        level = os.environ.get("STEPSCOPE_LEVEL", "")
+        looked_at = bool(os.environ.get("STEPSCOPE_TRIAL")) and level != "production"
+        self._sampling = Sampling(level, memory=memory, looked_at=looked_at)
 
     def follow(self, guide: Guide) -> None:
         """Before the start: somebody changes the training as it goes."""
@@ -54,7 +57,8 @@ class TorchHooks:
             at_step = AllocatorSource(recorder, torch.cuda)
             history = CudaHistory(torch.cuda, torch._C._cuda_isHistoryEnabled, self._save)
             self._sampling.watch_cuda(history)
-        self._collectors = _collectors(self._first, at_step, self._sampling)
+        timed = SpeedReference(recorder, at_step)
+        self._collectors = _collectors(self._first, timed, self._sampling)
         for collector in self._collectors:
             try:
                 collector.start(spans)
