@@ -89,7 +89,7 @@ def write_model_float(source: Source, site: Applied) -> None:
 def _behind_model(source: Source, call: cst.Call, line: str) -> None:
     origin = origin_of(source, call.func)
     place = place_after(source, origin, call)
-    source.insert_after(place, line.replace("{model}", origin.name) + "\n")
+    source.insert_after(place, line.replace("{model}", origin.name))
 
 
 def write_autocast(source: Source, change: Change, sites: Sequence[Applied]) -> None:

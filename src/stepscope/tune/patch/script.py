@@ -24,7 +24,8 @@ def write_threads(source: Source, change: Change, sites: Sequence[Applied]) -> s
     """The text: what of it is left to be done by hand."""
     for key, function in _THREADS.items():
         if key in change.settings:
-            _once(source, function, change.settings[key], most=True)
+            lines = [site.line for site in sites]
+            _once(source, function, change.settings[key], lines, most=True)
     if "workers" in change.settings:
         return "how many threads a worker has is for your worker_init_fn to say"
     return None
@@ -34,12 +35,18 @@ _THREADS = {"torch": "set_num_threads", "interop": "set_num_interop_threads"}
 
 
 def write_denormals(source: Source, change: Change, sites: Sequence[Applied]) -> None:
-    _once(source, "set_flush_denormal", value=True)
+    _once(source, "set_flush_denormal", True, [site.line for site in sites])
 
 
-def _once(source: Source, function: str, value: int, *, most: bool = False) -> None:
-    """The program's own call says it, or a new one behind its imports. most: less is its choice."""
+def _once(
+    source: Source, function: str, value: int, lines: Sequence[int | None], *, most: bool = False
+) -> None:
+    """The program's own call says it, or a new one behind its imports.
+
+    lines: where the trial saw such calls. most: less is the program's choice.
+    """
     calls = [call for call in source.all(cst.Call) if _names(source, call, f"torch.{function}")]
+    calls = [call for call in calls if source.lines(call)[0] in lines] or calls
     if len(calls) > 1:
         raise Refuse(f"{source.path.name} calls torch.{function} at several places")
     for call in calls:
@@ -50,7 +57,7 @@ def _once(source: Source, function: str, value: int, *, most: bool = False) -> N
             continue
         source.change(call, lambda one: set_argument(one, "", constantly(value), 0), function)
     if not calls:
-        after_imports(source, f"torch.{function}({value})\n")
+        after_imports(source, f"torch.{function}({value})")
 
 
 def _names(source: Source, call: cst.Call, name: str) -> bool:

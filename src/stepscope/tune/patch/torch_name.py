@@ -38,13 +38,13 @@ def _plan_import(source: Source) -> None:
     body = source.module.body
     index = _first_after_preamble(source.module)
     if index:
-        source.insert_after(body[index - 1], "import torch\n")
+        source.insert_after(body[index - 1], "import torch")
     else:
         source.change(source.module, _import_first, "import torch")
 
 
 def _import_first(module: cst.Module) -> cst.Module:
-    line = cst.parse_statement("import torch\n", module.config_for_parsing)
+    line = cst.parse_statement("import torch", module.config_for_parsing)
     return module.with_changes(body=[line, *module.body])
 
 
