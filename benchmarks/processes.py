@@ -61,11 +61,12 @@ def execute(
     except OSError as error:
         return Execution(began, began, 0.0, f"cannot be started: {error.strerror}")
     timer = threading.Timer(timeout_s, os.killpg, (process.pid, signal.SIGKILL))
-    timer.start()
     try:
+        timer.start()
         _, status, usage = os.wait4(process.pid, 0)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
         raise
     finally:
         timer.cancel()

@@ -9,8 +9,8 @@ from run_all import benchmarks, last_line, rows_of
 
 def test_every_benchmark_is_found_and_nothing_else() -> None:
     found = {path.stem for path in benchmarks([])}
-    assert {"ledger", "memory_overhead", "overhead", "spans"} <= found
-    assert not {"harness", "processes", "run_all", "turns"} & found
+    assert {"gains", "ledger", "memory_overhead", "overhead", "spans"} <= found
+    assert not {"gains_cases", "harness", "processes", "run_all", "turns"} & found
 
 
 def test_only_the_named_ones_run() -> None:
