@@ -1,0 +1,130 @@
+"""Logs are written when there is something to write: not line by line, flush by flush."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import io
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+from stepscope.collect.chain import like
+from stepscope.tune.doors import Doors, is_ours
+from stepscope.tune.injection import Injection, users_site
+from stepscope.tune.late_files import LateBuffer, LateFiles, Opening
+
+__all__ = ["Logging"]
+
+_OPENED_OFTEN: Final = 3  # times, for appending: then it is kept open
+_MODES: Final = ("a", "w", "x", "at", "wt", "xt")
+
+
+class Logging(Injection):
+    """settings: {"seconds": 1.0}. What is in the files at the end stays the same.
+
+    Text files that the program writes are flushed, and synced to the disk, at most so often; those
+    that it opens again and again to append a line stay open. Who looks at such a file, in this
+    process or in one that it starts, sees every line. Lines of the last second are lost where the
+    process is killed or crashes in C.
+    """
+
+    name: ClassVar[str] = "logging"
+    clock: Callable[[], float] = staticmethod(time.monotonic)
+
+    def install(self) -> None:
+        self._seconds = float(self.settings.get("seconds", 1.0))
+        self._files = LateFiles(self._seconds, self.clock, os.fsync)
+        self._files.noticed = self._noticed
+        self._lstat = os.lstat
+        self._opened: Counter[str] = Counter()
+        self._doors = Doors(self.patches, lambda: bool(self._files.waiting), self._files.do)
+        self._doors.install()
+        opening = self._opening(builtins.open)
+        for owner in (builtins, io):
+            self.patches.put(owner, "open", opening)
+        for name in ("fsync", "fdatasync"):
+            self.patches.replace(os, name, self._syncing)
+        atexit.register(self.finish)
+
+    def _noticed(self, late: LateBuffer) -> None:
+        self.told.applied(f"flushed at most every {self._seconds:g} s", users_site())
+
+    def _opening(self, opens: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(
+            file: Any, mode: Any = "r", buffering: Any = -1, encoding: Any = None,
+            errors: Any = None, newline: Any = None, closefd: Any = True, opener: Any = None,
+        ) -> Any:  # fmt: skip
+            plain = (file, mode, buffering, encoding, errors, newline, closefd, opener)
+            if mode not in _MODES or is_ours() or opener is not None or buffering == 0:
+                return opens(*plain)
+            path = self._path(file)
+            if path is None:
+                return opens(*plain)
+            late = self._late(path, opens, file, mode)
+            if late is None:
+                return opens(*plain)
+            text = io.TextIOWrapper(late, encoding, errors, newline, buffering == 1)
+            text.mode = mode  # type: ignore[misc]
+            return text
+
+        return like(opens, wrapper)
+
+    def _path(self, file: Any) -> str | None:
+        """None: it is no plain file."""
+        if not isinstance(file, (str, bytes, os.PathLike)) or not self._files.seconds:
+            return None
+        try:
+            if not stat.S_ISREG(self._lstat(file).st_mode):
+                return None
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError):
+            return None
+        return os.path.abspath(os.fsdecode(file))  # noqa: PTH100
+
+    def _late(self, path: str, opens: Callable[..., Any], file: Any, mode: str) -> Any:
+        """What the text is written into; None: as the program has it."""
+        kept = self._files.kept.get(path)
+        if kept is not None:
+            if mode[0] == "a" and kept.is_still_at_its_path():
+                return Opening(kept, os.fspath(file))
+            self._files.kept.pop(path).close()
+        others = self._files.late_at(path)
+        if others:
+            for one in others:  # two that write take turns as they did
+                one.is_prompt = True
+                one.do()
+            return None
+        late = LateBuffer(opens(file, mode[0] + "b", 0), path, self._files)
+        self._opened[path] += mode[0] == "a"
+        if self._opened[path] < _OPENED_OFTEN:
+            return late
+        self._files.keep(late)
+        self.told.applied("kept open between open() calls", users_site())
+        return Opening(late, os.fspath(file))
+
+    def _syncing(self, sync: Callable[[Any], None]) -> Callable[..., None]:
+        def wrapper(fd: Any) -> None:
+            number = fd if isinstance(fd, int) else getattr(fd, "fileno", int)()
+            late = self._files.by_descriptor.get(number)
+            if late is None:
+                return sync(fd)
+            return late.sync()
+
+        return like(sync, wrapper)
+
+    def stepped(self, optimizer: Any) -> None:
+        self._files.do_due()
+
+    def finish(self) -> None:
+        self._files.finish()
+
+    def undo(self) -> None:
+        self.finish()
+        self._doors.undo()
+        super().undo()
+        atexit.unregister(self.finish)

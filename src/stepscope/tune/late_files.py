@@ -1,0 +1,165 @@
+"""Text files whose lines reach the disk together: a flush waits for others to come."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+__all__ = ["LateBuffer", "LateFiles", "Opening"]
+
+_BUFFER_BYTES: Final = 1 << 16
+MOST_KEPT: Final = 8  # files that stay open after they were closed
+
+
+class LateFiles:
+    """Those of a process. A flush is done when the last one is `seconds` ago, else it waits."""
+
+    def __init__(
+        self, seconds: float, clock: Callable[[], float], fsync: Callable[[int], None]
+    ) -> None:
+        self.seconds, self.clock, self.fsync = seconds, clock, fsync
+        self.waiting: set[LateBuffer] = set()
+        self.by_descriptor: dict[int, LateBuffer] = {}
+        self.kept: dict[str, LateBuffer] = {}
+        self.noticed: Callable[[LateBuffer], None] = lambda _: None  # flushes of it wait
+
+    def late_at(self, path: str) -> list[LateBuffer]:
+        """Those that are open at a path."""
+        return [one for one in self.by_descriptor.values() if one.path == path]
+
+    def do(self, path: str | None = None) -> None:
+        """What waits for a path or within a folder; None: everything."""
+        for one in list(self.waiting):
+            if path is None or one.path == path or one.path.startswith(path.rstrip("/") + "/"):
+                one.do()
+
+    def do_due(self) -> None:
+        for one in list(self.waiting):
+            if one.is_due:
+                one.do()
+
+    def keep(self, late: LateBuffer) -> None:
+        """Beyond the most, the one that was opened first is let go."""
+        self.kept[late.path] = late
+        while len(self.kept) > MOST_KEPT:
+            self.kept.pop(next(iter(self.kept))).close()
+
+    def finish(self) -> None:
+        """From here on everything is done at once."""
+        self.seconds = 0.0
+        self.do()
+        while self.kept:
+            self.kept.popitem()[1].close()
+
+
+class LateBuffer(io.BufferedWriter):
+    """A buffer whose flush may wait. Closing, seeking and all else are as they were."""
+
+    def __init__(self, raw: Any, path: str, files: LateFiles) -> None:
+        super().__init__(raw, _BUFFER_BYTES)
+        self.path, self._files = path, files
+        self._descriptor = raw.fileno()
+        self._last_s = files.clock()
+        self._wants_sync = False
+        self._waited = 0  # flushes
+        self.is_prompt = False  # somebody else writes to the file too: the order counts
+        files.by_descriptor[self._descriptor] = self
+
+    @property
+    def is_due(self) -> bool:
+        return self.is_prompt or self._files.clock() - self._last_s >= self._files.seconds
+
+    def flush(self) -> None:
+        if self.is_due:
+            self.do()
+            return
+        self._files.waiting.add(self)
+        self._waited += 1
+        if self._waited == 2:  # one comes with every close
+            self._files.noticed(self)
+
+    def sync(self) -> None:
+        """The program wants its file on the disk."""
+        self._wants_sync = True
+        self.flush()
+
+    def do(self) -> None:
+        self._files.waiting.discard(self)
+        super().flush()
+        if self._wants_sync:
+            self._wants_sync = False
+            self._files.fsync(self._descriptor)
+        self._last_s = self._files.clock()
+
+    def close(self) -> None:
+        if not self.closed:
+            self.is_prompt = True
+            try:
+                self.do()
+            finally:
+                if self._files.by_descriptor.get(self._descriptor) is self:
+                    del self._files.by_descriptor[self._descriptor]
+                super().close()
+
+    def detach(self) -> Any:
+        self.is_prompt = True
+        self.do()
+        self._files.by_descriptor.pop(self._descriptor, None)
+        return super().detach()
+
+    def is_still_at_its_path(self) -> bool:
+        """Nobody has moved the file, or put another in its place."""
+        try:
+            there, ours = os.stat(self.path), os.fstat(self._descriptor)  # noqa: PTH116
+        except (OSError, ValueError):
+            return False
+        return os.path.samestat(there, ours)
+
+
+class Opening(io.BufferedIOBase):
+    """A file that the program opened for appending: it is closed, and what it wrote into is not."""
+
+    def __init__(self, late: LateBuffer, name: Any) -> None:
+        self._late = late
+        self.name, self.mode = name, "ab"
+
+    def write(self, data: Any, /) -> int:
+        if self.closed:
+            raise ValueError("write to closed file")
+        return self._late.write(data)
+
+    def flush(self) -> None:
+        if not self.closed:
+            self._late.flush()
+
+    def close(self) -> None:
+        if not self.closed:
+            self._late.flush()  # what was written and closed is in the file, for who looks
+            super().close()
+
+    def fileno(self) -> int:
+        return self._late.fileno()
+
+    def isatty(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._late.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._late.tell()
+
+    def truncate(self, size: int | None = None, /) -> int:
+        return self._late.truncate(size)
+
+    @property
+    def raw(self) -> Any:
+        return self._late.raw
