@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from stepscope.tune.injection import Told
+from stepscope.tune.loading.board import Board
 from stepscope.tune.loading.feeds import Feed
 
-__all__ = ["Verdict"]
+__all__ = ["Verdict", "is_refused"]
 
 _WORD = 0  # its place on the board
 _UNKNOWN, _REFUSED, _APPLIED = 0, 1, 2
+
+
+def is_refused(board: Board) -> bool:
+    """Whether a change was refused in one of the processes that see this board."""
+    return board[_WORD] == _REFUSED
 
 
 class Verdict:
@@ -23,7 +29,7 @@ class Verdict:
 
     @property
     def refused(self) -> bool:
-        return self.board[_WORD] == _REFUSED
+        return is_refused(self.board)
 
     @property
     def applied(self) -> bool:

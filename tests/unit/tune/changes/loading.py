@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 
 from stepscope.collect.digest import digest
@@ -92,10 +94,12 @@ def watched() -> Iterator[None]:
 def epochs(make: Callable[[], Any], count: int = 2) -> list[list[bytes | None]]:
     """What a program sees of a loader: each batch to the bit, and the random numbers after each."""
     torch.manual_seed(3)
+    random.seed(3)
+    np.random.seed(3)
     loader = make()
     seen = []
     for _ in range(count):
         seen.append([digest(batch) for batch in loader])
-        seen.append([digest(torch.rand(3))])
+        seen.append([digest([torch.rand(3), random.random(), np.random.rand()])])
     assert all(None not in one for one in seen)
     return seen
