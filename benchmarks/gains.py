@@ -64,9 +64,8 @@ def measure_gain(pair: Pair, budget_s: float, rounds: int, folder: Path) -> dict
     return {
         "kind": pair.kind,
         "walls_s": in_turns(arms, rounds),
-        "kept": list(tuned.kept),
         "predictions": tuned.predictions,
-        "trials": list(tuned.trials),
+        **tuned.record(),
     }
 
 
@@ -79,8 +78,7 @@ def measure_saving(pair: Pair, budget_s: float, folder: Path) -> dict[str, Any]:
     return {
         "peak_bytes": {arm: one.peak_bytes for arm, one in peaks.items()},
         "walls_s": {arm: one.wall_s for arm, one in peaks.items()},
-        "kept": list(tuned.kept),
-        "trials": list(tuned.trials),
+        **tuned.record(),
     }
 
 
@@ -132,8 +130,7 @@ def _twin_job(pair: Pair, options: argparse.Namespace) -> Job:
 
 def _healthy_job(script: Script, budget_s: float) -> Job:
     def do(folder: Path) -> dict[str, Any]:
-        tuned = programs.tune(script, budget_s, folder)
-        return {"kept": list(tuned.kept), "trials": list(tuned.trials)}
+        return programs.tune(script, budget_s, folder).record()
 
     return Job(HEALTHY_SCRIPT, script.name, budget_s, do)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from gains_cases import FOLDER, SCRIPTS, Script
 from processes import execute
+from stepscope.store.details import read_details
 
 __all__ = ["Failed", "Peak", "Tuned", "losses", "null_claims", "peak", "tune", "wall_s"]
 
@@ -32,11 +33,16 @@ class Tuned:
     config: Path | None
     kept: tuple[str, ...]
     trials: tuple[dict[str, Any], ...]
+    notes: tuple[str, ...] = ()  # time that was used up, noise
 
     @classmethod
     def of(cls, document: Mapping[str, Any], config: Path) -> Tuned:
         kept = tuple(document["kept"])
-        return cls(config if kept else None, kept, tuple(document["trials"]))
+        config_made = config if kept else None
+        return cls(config_made, kept, tuple(document["trials"]), tuple(document.get("notes", ())))
+
+    def record(self) -> dict[str, Any]:
+        return {"kept": list(self.kept), "trials": list(self.trials), "notes": list(self.notes)}
 
     @property
     def predictions(self) -> list[dict[str, Any]]:
@@ -76,8 +82,10 @@ def peak(script: Script, config: Path | None = None) -> Peak:
         folder = Path(name)
         command = [*_run(folder, config), "--memory", str(script.path)]
         taken_s = _loop_s(command, folder, script)
-        summary = json.loads((folder / "run" / "summary.json").read_text())
-        return Peak(int(summary["memory"]["peak_bytes"]), taken_s)
+        details = read_details(folder / "run")
+        if details is None or details.memory is None:
+            raise Failed("stepscope run --memory told nothing of memory")
+        return Peak(max(device.peak.bytes for device in details.memory.devices), taken_s)
 
 
 def losses(script: Script) -> list[float]:

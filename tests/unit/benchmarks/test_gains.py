@@ -245,6 +245,12 @@ class TestWhatTuneSays:
             {"change": "gc", "predicted": pytest.approx(2.0), "measured": 1.9}
         ]
 
+    def test_what_is_recorded_can_be_written(self, tmp_path: Path) -> None:
+        found = self.read(Tuning(notes=("The time was used up.",)), tmp_path)
+        assert json.loads(json.dumps(found.record())) == {
+            "kept": [], "trials": [], "notes": ["The time was used up."],
+        }  # fmt: skip
+
     def test_nothing_kept_is_nothing_to_apply(self, tmp_path: Path) -> None:
         assert self.read(Tuning(), tmp_path) == Tuned(None, (), ())
 
