@@ -54,7 +54,7 @@ def compare(base: Group, new: Group, fail_over: float = 0.05) -> Comparison:
 
 
 def _row(metric: Metric, base: Group, new: Group, fail_over: float) -> FigureRow | None:
-    before, after = _measured(base, metric.key), _measured(new, metric.key)
+    before, after = _measured(base, metric), _measured(new, metric)
     if not before or not after:
         return None
     ratio = ratio_of(before, after)
@@ -67,8 +67,15 @@ def _row(metric: Metric, base: Group, new: Group, fail_over: float) -> FigureRow
     )
 
 
-def _measured(runs: Group, key: str) -> list[Measured]:
-    return [Measured(run.figures[key], run.started_unix) for run in runs if key in run.figures]
+def _measured(runs: Group, metric: Metric) -> list[Measured]:
+    key = metric.key
+    return [
+        Measured(
+            run.figures[key], run.started_unix, run.reference_us if metric.follows_speed else None
+        )
+        for run in runs
+        if key in run.figures
+    ]
 
 
 def _phases(base: Group, new: Group) -> Iterator[PhaseRow]:

@@ -20,6 +20,7 @@ def figures_of(summary: Summary, name: str, path: str, torch: str = "") -> RunFi
         path=path,
         started_unix=float(started) if isinstance(started, int | float) else None,
         steps=steps.count,
+        reference_us=steps.reference_us,
         figures={key: float(value) for key, value in _figures(summary) if value is not None},
         phases={part.phase: part.ms / steps.count for part in summary.breakdown if steps.count},
         kind=verdict.kind if verdict is not None else "",

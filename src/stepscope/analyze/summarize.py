@@ -14,7 +14,7 @@ from stepscope.analyze.words import bytes_text, duration
 from stepscope.model.finding import Finding
 from stepscope.model.phases import Phase
 from stepscope.model.summary import PhaseShare, RankSummary, StepsSummary, Summary
-from stepscope.stats.quantiles import median, quantiles
+from stepscope.stats.quantiles import median, quantile, quantiles
 
 if TYPE_CHECKING:
     from stepscope.model.metrics import PerformanceMetrics
@@ -33,6 +33,7 @@ class Recorded(NamedTuple):
     events: int = 0  # of all processes of the program
     notes: Sequence[str] = ()  # what could not be read, one sentence each
     operations: Sequence[PerformanceMetrics] = ()
+    reference_ns: Sequence[float] = ()  # how fast the machine was (collect/speed.py)
 
 
 def summarize(
@@ -46,7 +47,7 @@ def summarize(
     ranks = len(whole.loops)
     return Summary(
         run=run,
-        steps=_steps(whole),
+        steps=_steps(whole, recorded.reference_ns),
         wall_ms=whole.wall_ns / 1e6 / ranks if ranks else 0.0,
         startup_ms=_mean_ms([loop.startup_ns for loop in whole.loops]),
         tail_ms=_mean_ms([loop.tail_ns for loop in whole.loops]),
@@ -86,12 +87,13 @@ def _operations_note(operations: Sequence[PerformanceMetrics]) -> str:
     )
 
 
-def _steps(whole: Whole) -> StepsSummary:
+def _steps(whole: Whole, reference_ns: Sequence[float]) -> StepsSummary:
     if not whole.loops:
         return StepsSummary()
     fast, middle, p95, longest = quantiles(
         (d for loop in whole.loops for d in loop.durations_ns), (0.01, 0.5, 0.95, 1.0)
     )
+    reference = quantile(reference_ns, 0.05)
     count = max(loop.steps for loop in whole.loops)
     wall_ns = whole.wall_ns / len(whole.loops)
     return StepsSummary(
@@ -103,6 +105,7 @@ def _steps(whole: Whole) -> StepsSummary:
         per_second=count * 1e9 / wall_ns if wall_ns else None,
         skipped=max(loop.skipped for loop in whole.loops),
         micro_batches=max(loop.micro_batches for loop in whole.loops),
+        reference_us=None if reference is None else reference / 1e3,
         found_by=whole.loops[0].found_by.name.lower(),
     )
 

@@ -29,16 +29,18 @@ class Metric(NamedTuple):
     unit: str  # "ms", "/s" or "bytes"
     decides: bool = False  # whether compare judges by it
     more_is_better: bool = False
-    about: str = ""
+    follows_speed: bool = False  # of the machine
 
 
 METRICS = (
-    Metric("fast", "undisturbed step", "ms", True, about="only 1 % of the steps take less"),
-    Metric("loop", "loop, per step", "ms", True, about="wall clock: saves, pauses, all of it"),
-    Metric("step", "median step", "ms"),
+    # Only 1 % of the steps take less: what a step takes when nothing disturbs it.
+    Metric("fast", "undisturbed step", "ms", decides=True, follows_speed=True),
+    # Its wall clock over its steps: saves, pauses, all of it.
+    Metric("loop", "loop, per step", "ms", decides=True, follows_speed=True),
+    Metric("step", "median step", "ms", follows_speed=True),
     Metric("p95", "95th percentile", "ms"),
     Metric("throughput", "throughput", "/s", more_is_better=True),
-    Metric("memory", "peak memory", "bytes", True, about="of the program's processes, resident"),
+    Metric("memory", "peak memory", "bytes", decides=True),
     Metric("startup", "start-up", "ms"),
 )
 
@@ -56,6 +58,7 @@ class RunFigures:
     path: str
     started_unix: float | None = None
     steps: int = 0
+    reference_us: float | None = None  # how fast the machine was: what the same work took
     figures: Mapping[str, float] = field(default_factory=dict)  # by key; absent: not measured
     phases: Mapping[str, float] = field(default_factory=dict)  # ms a step
     kind: str = ""  # of its first finding
@@ -67,13 +70,14 @@ class RunFigures:
 class Ratio(NamedTuple):
     """new / base. low, high: the interval that it lies in; None: too few runs for one.
 
-    paired: runs that followed one another were compared, because neighbours resembled each other.
+    by: "runs"; "pairs" where runs that followed one another were compared, because neighbours
+    resembled each other; "speed" where it is the ratio at equal speed of the machine.
     """
 
     middle: float
     low: float | None = None
     high: float | None = None
-    paired: bool = False
+    by: str = "runs"
 
 
 class Judgement(enum.StrEnum):

@@ -197,6 +197,7 @@ OWN_MEMORY_NS: Final = "stepscope.memory_ns"  # wall time of the program that al
 PYTHON_PEAK_BYTES: Final = "python.peak_bytes"  # since the sample before it
 
 # Samples about the host.
+REFERENCE_NS: Final = "host.reference_ns"  # what a piece of work took that is always the same
 HOST_CPU_COUNT: Final = "host.cpu_count"  # CPUs this run may use, quota included; gauge
 HOST_CPU_BUSY_NS: Final = "host.cpu_busy_ns"  # all CPUs, cumulative
 HOST_CPU_IOWAIT_NS: Final = "host.cpu_iowait_ns"

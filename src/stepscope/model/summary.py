@@ -31,6 +31,8 @@ class StepsSummary:
     per_second: float | None = None
     skipped: int = 0  # steps whose optimizer a GradScaler left out
     micro_batches: int = 0
+    # What a piece of work that is always the same took at its fastest (5 %): the machine's speed.
+    reference_us: float | None = None
     found_by: str | None = None  # "optimizer", "backward", "loader" or "forward"
 
 

@@ -27,6 +27,7 @@ _SAYS = {
     Judgement.UNCLEAR: "cannot tell",
     None: "",
 }
+_BY = {"pairs": " (pairs)", "speed": " (speed)"}
 _HEADLINES = {
     Outcome.REGRESSION: "Regression: the new runs are worse, and that is no chance.",
     Outcome.IMPROVEMENT: "Improvement: the new runs are better, and that is no chance.",
@@ -81,8 +82,7 @@ def interval(ratio: Ratio | None) -> str:
     """From the least to the most that it may be; "": too few runs."""
     if ratio is None or ratio.low is None or ratio.high is None:
         return ""
-    paired = ", pairs" if ratio.paired else ""
-    return f"{_percent(ratio.low)} … {_percent(ratio.high)}{paired}"
+    return f"{_percent(ratio.low)} … {_percent(ratio.high)}{_BY.get(ratio.by, '')}"
 
 
 def _percent(ratio: float) -> str:

@@ -12,6 +12,7 @@ from stepscope.analyze.fold import LoopFold
 from stepscope.analyze.loop import Loop
 from stepscope.analyze.overhead import OwnCost, OwnCostFold
 from stepscope.analyze.resources import ResourceFold, Resources
+from stepscope.analyze.speed import SpeedFold
 from stepscope.model import names, traits
 from stepscope.model.details import Details
 from stepscope.model.event import Batch
@@ -34,6 +35,7 @@ class _ProcessFold:
         self.process = process
         self.loop = LoopFold(process.rank, process.pid, process.monotonic_ns)
         self.cost = OwnCostFold()
+        self.speed = SpeedFold()
         self.events = 0
         self.operations: OperationFold | None = None  # once it names some
 
@@ -43,6 +45,7 @@ class _ProcessFold:
         if self.process.role != "program":
             return
         self.loop.update(batch)
+        self.speed.update(batch)
         if self.operations is None and names.OPERATION in batch.names.values():
             # Few programs profile themselves: the others do without this import.
             from stepscope.analyze.operations import OperationFold
@@ -112,6 +115,7 @@ class RunFold:
             ),
             notes=notes,
             operations=self._operations(),
+            reference_ns=[ns for fold in self._program() for ns in fold.speed.readings_ns],
         )
         self.details = self._details.get(loops, self._sampler())
         if self._run is not None and self.details.memory is not None:

@@ -53,9 +53,15 @@ def process_header(
         "core": core,
         "monotonic_ns": began.monotonic_ns,
         "unix_ns": began.unix_ns,
-        "extra": {},
+        "extra": _versions(),
     }
     return json.dumps(fields).encode()
+
+
+def _versions() -> dict[str, str]:
+    """Of what else may make a run slower or faster, as far as the program has imported it."""
+    version = getattr(sys.modules.get("torch"), "__version__", None)
+    return {"torch": str(version)} if version else {}
 
 
 def _first_number(environment: Mapping[str, str], variables: Sequence[str], default: int) -> int:

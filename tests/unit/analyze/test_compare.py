@@ -149,5 +149,5 @@ def test_it_becomes_plain_json() -> None:
 
     assert found["outcome"] in {"regression", "inconclusive"}
     assert found["figures"][0]["metric"] == "fast"
-    assert set(found["figures"][0]["ratio"]) == {"middle", "low", "high", "paired"}
+    assert set(found["figures"][0]["ratio"]) == {"middle", "low", "high", "by"}
     assert [one["name"] for one in found["base"]] == ["base-0", "base-1"]

@@ -38,7 +38,7 @@ def test_runs_in_turns_on_a_drifting_machine_are_compared_pair_by_pair() -> None
     found = ratio_of(at(drift, 0.0), at(new, 1.0))
 
     assert found is not None
-    assert found.paired
+    assert found.by == "pairs"
     assert found.low is not None
     assert found.low > 1.04
 
@@ -50,14 +50,69 @@ def test_groups_that_ran_one_after_the_other_have_no_pairs(first: float) -> None
     found = ratio_of(at(drift, 0.0), at([1.05 * value for value in drift], first))
 
     assert found is not None
-    assert not found.paired
+    assert found.by == "runs"
+
+
+def on_a_machine(
+    rng: random.Random, times: float = 1.0, follows: float = 0.8, slower: float = 1.0
+) -> list[Measured]:
+    """Five runs that differ by 1 %, on a machine whose speed differs by 5 %."""
+    speeds = [20.0 * slower * rng.lognormvariate(0.0, 0.05) for _ in range(5)]
+    noise = [rng.lognormvariate(0.0, 0.01) for _ in range(5)]
+    return [
+        Measured(times * speed**follows * own, None, speed)
+        for speed, own in zip(speeds, noise, strict=True)
+    ]
+
+
+def test_runs_that_follow_the_speed_of_the_machine_are_compared_at_equal_speed() -> None:
+    rng = random.Random(1)
+
+    found = ratio_of(on_a_machine(rng), on_a_machine(rng, 1.05, slower=1.1))
+
+    assert found is not None
+    assert found.by == "speed"
+    assert found.low is not None
+    assert 1.0 < found.low < 1.05
+
+
+@pytest.mark.parametrize("follows", [0.0, -0.8])
+def test_runs_that_do_not_follow_the_speed_are_compared_as_they_are(follows: float) -> None:
+    found = ratio_of(
+        on_a_machine(random.Random(5), follows=follows),
+        on_a_machine(random.Random(6), follows=follows),
+    )
+
+    assert found is not None
+    assert found.by == "runs"
+
+
+def test_a_run_whose_speed_is_not_known_keeps_all_from_being_compared_at_equal_speed() -> None:
+    rng = random.Random(1)
+    base = on_a_machine(rng)
+    base[2] = base[2]._replace(reference_us=None)
+
+    found = ratio_of(base, on_a_machine(rng, 1.05))
+
+    assert found is not None
+    assert found.by == "runs"
+
+
+@pytest.mark.parametrize("follows", [0.0, 0.2, 0.8])
+def test_choosing_the_way_to_compare_gives_few_false_alarms(follows: float) -> None:
+    rng = random.Random(4)
+    alarms = 0
+    for _ in range(1000):
+        found = ratio_of(on_a_machine(rng, follows=follows), on_a_machine(rng, follows=follows))
+        alarms += judge(found, 0.0) is Judgement.WORSE
+    assert alarms <= 30  # 12.5 are expected of one way alone
 
 
 def test_turns_in_which_neighbours_are_not_alike_are_no_reason_for_pairs() -> None:
     found = ratio_of(at([10.0, 10.2, 9.9, 10.1], 0.0), at([10.2, 9.9, 10.1, 10.0], 1.0))
 
     assert found is not None
-    assert not found.paired
+    assert found.by == "runs"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,162 @@
+"""Does `stepscope compare` find a slow-down of 5 %, and keep silent where there is none?
+
+A pool of real runs of one small program is made, 20 equal blocks a step and 21 in turns. From it
+come 40 pairs of groups with five runs each that are alike (A/A), and 40 in which the second group
+has the extra block (A/B). Each pair takes neighbours in time, as runs in turns would be: a window
+of the pool that begins elsewhere for each pair. Within a pair no run stands twice; pairs share
+runs, so the 40 are not independent.
+
+    python benchmarks/compare_power.py --runs 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness import Result, at_least, at_most, compile_package, progress
+from processes import script
+from stepscope.model.comparison import Comparison
+from stepscope.session.compare import compare_runs, read_figures
+
+PROGRAM = Path(__file__).parent / "programs" / "equal_blocks.py"
+PAIRS, GROUP = 40, 5
+BASE, SLOW = 20, 21
+TIMEOUT_S = 120.0
+
+
+class Pool(NamedTuple):
+    """Runs in the order of time; the same place in both: neighbours."""
+
+    base: list[Path]
+    slow: list[Path]
+
+
+def make_pool(folder: Path, runs: int, steps: int) -> Pool:
+    """runs: of both kinds together."""
+    pool = Pool([], [])
+    began = time.monotonic()
+    for number in range(runs // 2):
+        order = (BASE, SLOW) if number % 2 else (SLOW, BASE)
+        for blocks in order:
+            path = folder / f"{blocks}-{number:03d}"
+            _record(path, blocks, steps)
+            (pool.base if blocks == BASE else pool.slow).append(path)
+        done = number + 1
+        left_s = (time.monotonic() - began) / done * (runs // 2 - done)
+        progress(f"{2 * done} of {runs} runs, {left_s:.0f} s left")
+    return pool
+
+
+def _record(path: Path, blocks: int, steps: int) -> None:
+    command = [script("stepscope"), "run", "-q", "-o", str(path), str(PROGRAM)]
+    command += ["--blocks", str(blocks), "--steps", str(steps)]
+    subprocess.run(command, check=True, timeout=TIMEOUT_S, stdout=subprocess.DEVNULL)
+
+
+def same_pairs(pool: Pool) -> list[tuple[list[Path], list[Path]]]:
+    """Windows of ten runs of the base: every second one against the others, which comes first in
+    turns."""
+    found = []
+    for place in range(PAIRS):
+        window = _window(pool.base, 2 * GROUP, place)
+        halves = window[::2], window[1::2]
+        found.append(halves if place % 2 else halves[::-1])
+    return found
+
+
+def slow_pairs(pool: Pool) -> list[tuple[list[Path], list[Path]]]:
+    return [
+        (_window(pool.base, GROUP, place), _window(pool.slow, GROUP, place))
+        for place in range(PAIRS)
+    ]
+
+
+def _window(runs: Sequence[Path], size: int, place: int) -> list[Path]:
+    """The windows are spread over the pool evenly."""
+    start = round(place * (len(runs) - size) / (PAIRS - 1))
+    return list(runs[start : start + size])
+
+
+def judged(pairs: Sequence[tuple[list[Path], list[Path]]]) -> list[Comparison]:
+    return [compare_runs(base, new) for base, new in pairs]
+
+
+def spreads(pool: Pool) -> dict[str, Any]:
+    """How far runs of the same program lie apart: standard deviations of each figure."""
+    figures = [read_figures(run) for run in pool.base]
+    found: dict[str, Any] = {}
+    for key in ("fast", "step", "loop"):
+        values = [run.figures[key] for run in figures]
+        found[key] = statistics.stdev(values) / statistics.mean(values)
+    references = [run.reference_us for run in figures if run.reference_us is not None]
+    if len(references) > 1:
+        found["reference"] = statistics.stdev(references) / statistics.mean(references)
+    return found
+
+
+def outcomes(found: Sequence[Comparison]) -> dict[str, int]:
+    said = [str(one.outcome) for one in found]
+    return {one: said.count(one) for one in sorted(set(said))}
+
+
+def how(found: Sequence[Comparison]) -> dict[str, int]:
+    """What the first figure was judged by."""
+    by = [one.rows[0].ratio.by for one in found if one.rows and one.rows[0].ratio is not None]
+    return {one: by.count(one) for one in sorted(set(by))}
+
+
+def first_ratios(found: Sequence[Comparison]) -> float:
+    ratios = [one.rows[0].ratio.middle for one in found if one.rows and one.rows[0].ratio]
+    return statistics.median(ratios)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--runs", type=int, default=60, help="real runs, of both kinds together")
+    parser.add_argument("--steps", type=int, default=500, help="of each run")
+    parser.add_argument("--keep", type=Path, help="put the runs there, and use what is there")
+    arguments = parser.parse_args()
+    if arguments.runs < 4 * GROUP:
+        parser.error(f"--runs {arguments.runs}: at least {4 * GROUP} are needed")
+    compile_package()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = arguments.keep or Path(scratch)
+        pool = _kept(folder) or make_pool(folder, arguments.runs, arguments.steps)
+        progress("comparing")
+        same, slow = judged(same_pairs(pool)), judged(slow_pairs(pool))
+        figures = {
+            "runs": len(pool.base) + len(pool.slow),
+            "runs_in_a_group": GROUP,
+            "pairs": PAIRS,
+            "drawn": "windows of neighbours in time; pairs share runs, groups of a pair do not",
+            "same": outcomes(same),
+            "slow": outcomes(slow),
+            "slow_judged_by": how(slow),
+            "slow_ratio": first_ratios(slow),
+            "spread": spreads(pool),
+        }
+    alarms = outcomes(same).get("regression", 0)
+    found = outcomes(slow).get("regression", 0)
+    targets = (
+        at_most(f"false alarms in {PAIRS} pairs that are alike", alarms, 2),
+        at_least(f"slow-downs of 5 % found in {PAIRS} pairs", found, 36),
+    )
+    print(Result("compare_power", figures, targets).line())
+    return 0
+
+
+def _kept(folder: Path) -> Pool | None:
+    base, slow = (sorted(folder.glob(f"{blocks}-*")) for blocks in (BASE, SLOW))
+    return Pool(base, slow) if base and slow else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
