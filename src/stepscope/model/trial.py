@@ -60,6 +60,7 @@ class Verdict(enum.StrEnum):
     NO_GAIN = "no gain"  # it is known not to be worth it
     INCONCLUSIVE = "inconclusive"  # more runs would be needed
     FAILED = "failed"  # it does not run, or the results are not the same
+    NOT_TRIED = "not tried"  # it has to be allowed first, or there was no time
 
 
 @dataclass(frozen=True, slots=True)

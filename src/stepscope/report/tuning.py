@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stepscope.model.change import Change
-from stepscope.model.trial import Speedup, Trial, Tuning
+from stepscope.model.trial import Speedup, Trial, Tuning, Verdict
 from stepscope.report.glyphs import Glyphs, glyphs_for
 from stepscope.report.plan import add_row
 from stepscope.report.units import duration, factor, percent
@@ -58,6 +58,8 @@ def _verdict(tuning: Tuning) -> str:
     if not tuning.kept:
         if not tuning.trials:
             return "Nothing to change: no finding that a change without an edit answers."
+        if all(trial.verdict is Verdict.NOT_TRIED for trial in tuning.trials):
+            return "Nothing was tried."
         return "Nothing is kept: none of what was tried provably helps."
     what = ", ".join(change.title for change in tuning.kept)
     if tuning.saved_memory is not None:

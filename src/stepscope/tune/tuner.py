@@ -130,7 +130,7 @@ class Tuner:
         why = self._is_allowed(change)
         if why and change.name not in self._refused:
             self._refused.add(change.name)
-            self._trials.append(Trial(change, Verdict.INCONCLUSIVE, why))
+            self._trials.append(Trial(change, Verdict.NOT_TRIED, why))
         return not why
 
     def _settle(self, base: Arm, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -157,6 +157,8 @@ class Tuner:
             why = "no gain worth it"
         elif one.verdict is Verdict.INCONCLUSIVE:
             why = "inconclusive: more runs would be needed"
+        if not one.arm.runs:
+            one.verdict, why = Verdict.NOT_TRIED, "no time was left to try it"
         last = one.arm.runs[-1] if one.arm.runs else None
         self._trials.append(
             Trial(

@@ -170,6 +170,7 @@ def test_what_may_change_results_is_tried_only_where_it_is_allowed() -> None:
     tuning = Tuner(bench, lambda one: f"allow it with --allow {one.alters}").run()
     assert not bench.order
     assert tuning.trials[0].why == "allow it with --allow precision"
+    assert tuning.trials[0].verdict is Verdict.NOT_TRIED
 
 
 def test_what_was_proved_before_the_time_ran_out_is_kept() -> None:
