@@ -28,7 +28,6 @@ from programs.pipelines import SAMPLES, Made, compute
 from stepscope import BottleneckProfilerConfig
 from stepscope.model.optimization import StepCosts
 from stepscope.session.loader_trials import LoaderTrials
-from stepscope.session.loading import profile_loader
 from stepscope.session.optimizing_loading import played_loader
 from stepscope.tune.loader_search import Found, Limits, LoaderSettings, search_loader
 
@@ -98,10 +97,9 @@ def loader_of(pipeline: Pipeline) -> Any:
 def compare(pipeline: Pipeline, trial_s: float, rounds: int, pairs: int) -> dict[str, Any]:
     """The search first: it must not profit from what the grid has warmed up."""
     loader = loader_of(pipeline)
-    trials = LoaderTrials(loader, pipeline.step, trial_s)
+    trials = LoaderTrials(loader, pipeline.step, BottleneckProfilerConfig(), trial_s)
     began = time.perf_counter()
-    profile = profile_loader(loader, 20, BottleneckProfilerConfig(), pipeline.step.wall_s)
-    model = played_loader(profile, pipeline.step)
+    model = played_loader(trials.look(), pipeline.step)
     found = search_loader(trials.measure, model, LIMITS, PRESENT)
     search_s = time.perf_counter() - began
     grid = measured_grid(trials, rounds)

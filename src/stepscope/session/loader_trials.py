@@ -10,27 +10,44 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from stepscope.collect.loading import settle, undisturbed
+from stepscope.model.loading import DataLoadingProfile
 from stepscope.model.optimization import StepCosts
+from stepscope.session.loading import Config, profile_loader
 from stepscope.tune.loader_search import LoaderSettings
 from stepscope.tune.loading.settings import with_settings
 from stepscope.tune.same_batches import shut_down
 
-__all__ = ["TRIAL_S", "LoaderTrials", "play_step"]
+__all__ = ["LoaderTrials", "Trials", "play_step"]
 
-TRIAL_S = 0.3
+_TRIAL_S = 0.3
+_LOOK = 10  # batches, for the costs of one
 _LEAST = 8  # batches
 _HANG_S = 60.0  # a worker that gives nothing for so long is taken for dead
 _PIECE = bytes(1 << 16)  # hashed where a CPU is to be busy, which lets other threads run
 
 
-class LoaderTrials:
-    """Each takes about `trial_s`, and what it takes to start the workers."""
+class Trials(Protocol):
+    """What is asked of a loader before it is changed."""
 
-    def __init__(self, loader: Any, step: StepCosts, trial_s: float = TRIAL_S) -> None:
-        self._loader, self._step, self._trial_s = loader, step, trial_s
+    def look(self) -> DataLoadingProfile: ...
+    def measure(self, settings: LoaderSettings) -> float: ...
+
+
+class LoaderTrials:
+    """Real ones. Each takes about `trial_s`, and what it takes to start the workers."""
+
+    def __init__(
+        self, loader: Any, step: StepCosts | None, config: Config, trial_s: float = _TRIAL_S
+    ) -> None:
+        self._loader, self._config, self._trial_s = loader, config, trial_s
+        self._step = step or StepCosts(0.0, 0.0)
+
+    def look(self) -> DataLoadingProfile:
+        """What a batch costs with the present settings, with nobody using it."""
+        return profile_loader(self._loader, _LOOK, self._config, self._step.wall_s or None)
 
     def measure(self, settings: LoaderSettings) -> float:
         """Seconds from one batch to the next once it runs; inf: it does not work."""

@@ -6,7 +6,6 @@ import math
 import statistics
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,8 +16,8 @@ from stepscope.collect.limits import OwnLimits
 from stepscope.collect.loading import settings_of, undisturbed
 from stepscope.model.loading import DataLoadingProfile
 from stepscope.model.optimization import LEAST_GAIN, Optimization, Speedup, StepCosts
-from stepscope.session.loader_trials import LoaderTrials
-from stepscope.session.loading import Config, profile_loader
+from stepscope.session.loader_trials import LoaderTrials, Trials
+from stepscope.session.loading import Config
 from stepscope.session.proving import prove
 from stepscope.tune.loader_search import (
     Found,
@@ -33,7 +32,6 @@ from stepscope.tune.same_batches import compare_batches, why_no_workers
 
 __all__ = ["OptimizedLoader", "optimize_loader", "played_loader"]
 
-_LOOK = 10  # batches, for the costs of one
 _LEAST_BATCHES = 4  # of a pass: fewer cannot be measured
 _MOST_WORKERS = 16
 _BATCHES_EACH = 4  # of a pass, at least, for each worker: starting one takes longer than a few
@@ -41,7 +39,6 @@ _SEARCH_S = 10.0  # after that, no further setting is measured
 _MOST_SETTINGS = 5  # that are measured
 _REPEATS = 2  # of close ones: the choice is held against the present setting again
 _MEMORY_SHARE = 0.5  # of what is left: workers and their batches may take it
-Measure = Callable[[LoaderSettings], float]
 
 
 class OptimizedLoader(NamedTuple):
@@ -55,13 +52,13 @@ def optimize_loader(
     loader: Any,
     config: Config,
     step: StepCosts | None = None,
-    measure: Measure | None = None,
+    trials: Trials | None = None,
 ) -> OptimizedLoader:
     """A loader with the same samples in the same order that was measured to be faster, or the same
-    one and why. measure: how long a batch takes with given settings; None: really measured."""
+    one and why. trials: how it is measured; None: really."""
     base = Optimization(target="data loading", subject=_name(loader))
     try:
-        return _Optimizing(loader, config, step, base, measure).run()
+        return _Optimizing(loader, step, base, trials or LoaderTrials(loader, step, config)).run()
     except Exception as error:  # noqa: BLE001 - the border with the user's program
         why = f"Trying failed, so it stays as it is: {type(error).__name__}: {error}"
         return OptimizedLoader(loader, replace(base, reason=why[:500]))
@@ -69,21 +66,15 @@ def optimize_loader(
 
 class _Optimizing:
     def __init__(
-        self,
-        loader: Any,
-        config: Config,
-        step: StepCosts | None,
-        base: Optimization,
-        measure: Measure | None,
+        self, loader: Any, step: StepCosts | None, base: Optimization, trials: Trials
     ) -> None:
-        self._loader, self._config, self._step, self._base = loader, config, step, base
-        self._measure = measure
+        self._loader, self._step, self._base, self._trials = loader, step, base, trials
 
     def run(self) -> OptimizedLoader:
         if refusal := self._refusal():
             return self._stays(refusal)
         looks: list[DataLoadingProfile] = []
-        against = why_no_workers(self._loader.dataset, lambda: looks.append(self._look()))
+        against = why_no_workers(self._loader.dataset, lambda: looks.append(self._trials.look()))
         if against:
             return self._stays(against)
         (profile,) = looks
@@ -92,10 +83,9 @@ class _Optimizing:
         expected = _best_gain(model, limits, present)
         if model is not None and expected < LEAST_GAIN:
             return self._stays(self._nothing_to_gain(expected), predicted=expected)
-        measure = self._measure or self._trials().measure
         ends = time.monotonic() + _SEARCH_S
         found = search_loader(
-            measure,
+            self._trials.measure,
             model,
             limits,
             present,
@@ -103,7 +93,7 @@ class _Optimizing:
             most=_MOST_SETTINGS,
             is_enough=lambda: time.monotonic() > ends,
         )
-        return self._judge(found, model, present, measure)
+        return self._judge(found, model, present, _start_matters(profile, len(self._loader)))
 
     def _refusal(self) -> str:
         settings = settings_of(self._loader)
@@ -117,11 +107,6 @@ class _Optimizing:
         if len(self._loader) < _LEAST_BATCHES:
             return f"A pass has {len(self._loader)} batches: too few to measure."
         return ""
-
-    def _look(self) -> DataLoadingProfile:
-        """What a batch costs now."""
-        step_s = None if self._step is None else self._step.wall_s
-        return profile_loader(self._loader, _LOOK, self._config, step_s)
 
     def _limits(self, profile: DataLoadingProfile) -> Limits:
         figures = profile.figures
@@ -138,21 +123,19 @@ class _Optimizing:
             batch_bytes=float(_batch_bytes(self._loader)),
         )
 
-    def _trials(self) -> LoaderTrials:
-        return LoaderTrials(self._loader, self._step or StepCosts(0.0, 0.0))
-
     def _judge(
-        self, found: Found, model: Loader | None, present: LoaderSettings, measure: Measure
+        self, found: Found, model: Loader | None, present: LoaderSettings, start_matters: bool
     ) -> OptimizedLoader:
         tried = {str(one): _finite(found.time_s(one)) for one in found.times_s}
         predicted = None
         if model is not None:
             predicted = predicted_s(model, present) / predicted_s(model, found.best)
         told = replace(self._base, tried=tried, predicted=predicted)
-        if found.best.size == present.size:
+        if found.best == present or (found.best.size == present.size and not start_matters):
             return OptimizedLoader(
                 self._loader, replace(told, reason=f"Of {len(tried)} settings it is the best.")
             )
+        measure = self._trials.measure
         speedup, before, after = prove(lambda: measure(present), lambda: measure(found.best))
         told = replace(
             told,
@@ -205,6 +188,13 @@ def played_loader(profile: DataLoadingProfile, step: StepCosts | None) -> Loader
     return replace(
         alone, main_s=alone.main_s + beside.wall_s, main_cpu_s=alone.main_cpu_s + beside.cpu_s
     )
+
+
+def _start_matters(profile: DataLoadingProfile, batches: int) -> bool:
+    """Whether starting the workers is more of a pass than the least gain: then it is worth asking
+    whether they should stay."""
+    pass_s = (profile.avg_batch_time or 0.0) * batches
+    return (profile.startup_seconds or 0.0) > (LEAST_GAIN - 1.0) * pass_s
 
 
 def _as_measured() -> None:
