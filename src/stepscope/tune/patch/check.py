@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -36,19 +37,26 @@ def check_only_touched(
         return not any(start <= last and first <= end for start, end in touched)
 
     try:
-        compile(after, name, "exec", dont_inherit=True)
-        old, new = [*_statements(ast.parse(before))], _statements(ast.parse(after))
+        old, new = _parsed(before, name), _parsed(after, name)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise CheckFailed(f"the edited file would not compile ({error})") from error
     _check_all_in(
         [(one.says, one.first) for one in old if untouched(one.first, one.last)],
-        (one.says for one in new),
+        iter([one.says for one in new]),
     )
     lines = enumerate(before.split("\n"), start=1)
     _check_all_in(
         [(text, number) for number, text in lines if untouched(number, number)],
         iter(after.split("\n")),
     )
+
+
+def _parsed(text: str, name: str) -> list[_Statement]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # the program's own, which it had before
+        warnings.simplefilter("ignore", DeprecationWarning)
+        compile(text, name, "exec", dont_inherit=True)
+        return [*_statements(ast.parse(text))]
 
 
 def _check_all_in(wanted: Iterable[tuple[str, int]], found: Iterator[str]) -> None:

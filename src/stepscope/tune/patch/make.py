@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -51,8 +52,17 @@ def make_patch(
 ) -> Patch:
     work = _Work(root, script)
     for change, applied in changes:
-        work.plan(change, [one for one in applied if not one.refused])
+        work.plan(change, [one for one in applied if not one.refused and _is_meant(change, one)])
     return work.patch()
+
+
+def _is_meant(change: Change, site: Applied) -> bool:
+    """A change may be for one call alone, while others of its name are for other calls."""
+    meant = change.settings.get("site")
+    if not isinstance(meant, Mapping) or site.file is None:
+        return True
+    same_file = os.path.realpath(site.file) == os.path.realpath(str(meant.get("file")))
+    return same_file and site.line == meant.get("line")
 
 
 class _Work:

@@ -153,7 +153,7 @@ def write_recompute(source: Source, change: Change, sites: Sequence[Applied]) ->
 
 def _is_checkpoint(source: Source, call: cst.Call) -> bool:
     name = qualified(source, call.func) or source.code(call.func)
-    return name.rpartition(".")[2] == "checkpoint"
+    return name == "checkpoint" or (name.startswith("torch.") and name.endswith(".checkpoint"))
 
 
 def _without_checkpoint(call: cst.Call) -> cst.Call:

@@ -83,6 +83,22 @@ def test_a_call_that_cannot_be_written_keeps_no_other_back(tmp_path: Path) -> No
     ]
 
 
+def test_changes_of_the_same_name_are_for_the_calls_they_name(tmp_path: Path) -> None:
+    code = (
+        IMPORT + "N = 0\na = DataLoader([1], num_workers=N)\nb = DataLoader([2], num_workers=N)\n"
+    )
+    path = made(tmp_path, "train.py", code)
+    sites = [at(path, 3), at(path, 4)]
+    changes = [
+        (Change("loader", "", {"num_workers": n, "site": {"file": str(path), "line": line}}), sites)
+        for n, line in ((2, 3), (4, 4))
+    ]
+    (edit,) = patch_for(changes, tmp_path).edits
+    assert edit.after == code.replace("[1], num_workers=N", "[1], num_workers=2").replace(
+        "[2], num_workers=N", "[2], num_workers=4"
+    )
+
+
 def test_half_a_conversion_to_float32_is_not_written(tmp_path: Path) -> None:
     code = "import torch\nx = torch.zeros(1).double()\nfor y in [1]:\n    pass\n"
     path = made(tmp_path, "train.py", code)
