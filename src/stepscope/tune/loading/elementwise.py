@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import textwrap
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
-__all__ = ["why_not_elementwise"]
+__all__ = ["why_not_elementwise", "without_ours"]
 
 _METHODS = {
     "abs", "add", "astype", "bfloat16", "bool", "byte", "char", "clamp", "clip", "clone",
@@ -34,14 +35,15 @@ _EXPRESSIONS = (
     ast.Attribute, ast.BinOp, ast.Call, ast.Constant, ast.Dict, ast.GeneratorExp, ast.List,
     ast.ListComp, ast.Name, ast.Slice, ast.Starred, ast.Subscript, ast.Tuple, ast.UnaryOp,
 )  # fmt: skip
+_OURS = f"{os.sep}stepscope{os.sep}chain.py"  # where wrappers say that they lie
 _DEPTH = 4  # functions that call functions
 
 
 def why_not_elementwise(function: Any, owner: Any = None, depth: int = _DEPTH) -> str:
     """What in this function, or method of `owner`, could treat samples of a batch differently from
     each alone; "": nothing."""
-    function = function.__func__ if isinstance(function, MethodType) else function
-    if not isinstance(function, FunctionType) or not depth:
+    function = without_ours(function.__func__ if isinstance(function, MethodType) else function)
+    if not isinstance(function, FunctionType) or hasattr(function, "__wrapped__") or not depth:
         return "its code cannot be read"
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
@@ -51,6 +53,19 @@ def why_not_elementwise(function: Any, owner: Any = None, depth: int = _DEPTH) -
     if not isinstance(definition, ast.FunctionDef) or definition.decorator_list:
         return "it is no plain function"
     return _Reader(function, owner, definition, depth).why_not()
+
+
+def without_ours(function: Any) -> Any:
+    """The program's own function, where collectors (collect/chain.py, transforms.py) stand before
+    it."""
+    while True:
+        code = getattr(function, "__code__", None)
+        if type(function).__module__.startswith("stepscope."):
+            function = function.function
+        elif code is not None and code.co_filename.endswith(_OURS):
+            function = function.__wrapped__
+        else:
+            return function
 
 
 class _Reader:

@@ -13,7 +13,7 @@ from typing import Any
 from stepscope.tune.loading.records import MARKER
 from stepscope.tune.loading.stages import chosen_from
 
-__all__ = ["NotSplitError", "Split", "filled"]
+__all__ = ["NotSplitError", "Split", "filled", "path_of"]
 
 _HELD_AS = "transform"
 
@@ -73,6 +73,19 @@ def _marked(sample: Any) -> int:
     if type(sample) is dict:
         return sum(_marked(one) for one in sample.values())
     return int(sample is MARKER)
+
+
+def path_of(sample: Any) -> list[Any]:
+    """The keys that lead to MARKER."""
+    parts: list[tuple[Any, Any]] = []
+    if type(sample) in (list, tuple):
+        parts = [*enumerate(sample)]
+    elif type(sample) is dict:
+        parts = [*sample.items()]
+    for key, one in parts:
+        if _marked(one):
+            return [key, *path_of(one)]
+    return []
 
 
 def filled(sample: Any, value: Any) -> Any:

@@ -135,8 +135,9 @@ def loader(dataset: Any, **settings: Any) -> Any:
     return DataLoader(dataset, shuffle=True, **({"batch_size": 4} | settings))
 
 
-@pytest.mark.parametrize("way", LOADERS)
-@pytest.mark.parametrize("where", ["memory", "disk"])
+@pytest.mark.parametrize(
+    ("way", "where"), [*((way, "memory") for way in LOADERS), ("with a worker", "disk")]
+)
 def test_samples_are_the_same_and_made_once(way: str, where: str) -> None:
     without = epochs(lambda: loader(Counted(), **LOADERS[way]), 4)
     dataset = Counted()

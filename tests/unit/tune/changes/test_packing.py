@@ -134,8 +134,9 @@ def test_the_size_of_a_packed_batch_can_be_asked_for() -> None:
     assert payload_bytes(packed([BIG])) == BIG.nbytes
 
 
-@pytest.mark.parametrize("what", ["an array", "numbers", "many tensors", "named"])
-@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize(
+    ("what", "persistent"), [("an array", False), ("many tensors", False), ("named", True)]
+)
 def test_a_loader_with_workers_gives_the_same(what: str, persistent: bool) -> None:
     make = partial(
         DataLoader,
