@@ -54,7 +54,8 @@ def compare(base: Group, new: Group, fail_over: float = 0.05) -> Comparison:
 
 
 def _row(metric: Metric, base: Group, new: Group, fail_over: float) -> FigureRow | None:
-    before, after = _measured(base, metric), _measured(new, metric)
+    at_speed = metric.follows_speed and _same_work((*base, *new))
+    before, after = (_measured(runs, metric.key, at_speed) for runs in (base, new))
     if not before or not after:
         return None
     ratio = ratio_of(before, after)
@@ -67,12 +68,14 @@ def _row(metric: Metric, base: Group, new: Group, fail_over: float) -> FigureRow
     )
 
 
-def _measured(runs: Group, metric: Metric) -> list[Measured]:
-    key = metric.key
+def _same_work(runs: Group) -> bool:
+    """The work that tells the machine's speed is the same in one version of stepscope only."""
+    return len({run.about.get("version of stepscope") for run in runs}) == 1
+
+
+def _measured(runs: Group, key: str, at_speed: bool) -> list[Measured]:
     return [
-        Measured(
-            run.figures[key], run.started_unix, run.reference_us if metric.follows_speed else None
-        )
+        Measured(run.figures[key], run.started_unix, run.reference_us if at_speed else None)
         for run in runs
         if key in run.figures
     ]

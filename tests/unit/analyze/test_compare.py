@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepscope.analyze.compare import compare
-from stepscope.model.comparison import Comparison, Judgement, Outcome
+from stepscope.model.comparison import Comparison, Judgement, Outcome, RunFigures
 from tests.unit.analyze.made_runs import group, noisy, run
 
 
@@ -142,6 +142,27 @@ def test_equals_give_few_alarms_and_five_percent_is_found() -> None:
         found += slow.outcome is Outcome.REGRESSION
     assert alarms <= 9  # at most 3 %
     assert found >= 280
+
+
+@pytest.mark.parametrize(("version", "by"), [("1", "speed"), ("2", "runs")])
+def test_the_speed_of_the_machine_counts_only_within_one_version_of_stepscope(
+    version: str, by: str
+) -> None:
+    """The work that it is measured by may be another in the next."""
+
+    def made(name: str, version: str, times: float) -> list[RunFigures]:
+        return [
+            run(f"{name}-{speed}", times * speed, reference_us=speed, about=about(version))
+            for speed in (10.0, 11.0, 12.0, 13.0)
+        ]
+
+    def about(version: str) -> dict[str, str]:
+        return {"version of stepscope": version}
+
+    found = compare(made("base", "1", 1.0), made("new", version, 1.05))
+
+    assert found.rows[0].ratio is not None
+    assert found.rows[0].ratio.by == by
 
 
 def test_it_becomes_plain_json() -> None:
