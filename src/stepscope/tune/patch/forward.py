@@ -23,8 +23,8 @@ def write_layout(source: Source, change: Change, sites: Sequence[Applied]) -> No
     for site in sites:
         call = model_call(source, site)
         image = _only_input(source, call)
+        _behind_model(source, call, "{model} = {model}.to(memory_format={torch}.channels_last)")
         last = f"{torch_name(source, call)}.channels_last"
-        _behind_model(source, call, "{model} = {model}.to(memory_format=" + last + ")")
         if not _is_collection(source, image.value):
             source.change(image, partial(_in_format, last), "layout")
         source.note(call, "if images come out of it, call .contiguous() before .view() on them.")
@@ -89,6 +89,8 @@ def write_model_float(source: Source, site: Applied) -> None:
 def _behind_model(source: Source, call: cst.Call, line: str) -> None:
     origin = origin_of(source, call.func)
     place = place_after(source, origin, call)
+    if "{torch}" in line:
+        line = line.replace("{torch}", torch_name(source, place))
     source.insert_after(place, line.replace("{model}", origin.name))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -52,16 +51,17 @@ def make_patch(
 ) -> Patch:
     work = _Work(root, script)
     for change, applied in changes:
-        work.plan(change, [one for one in applied if not one.refused and _is_meant(change, one)])
+        told = [one for one in applied if not one.refused]
+        work.plan(change, [one for one in told if _is_meant(change, one, root)])
     return work.patch()
 
 
-def _is_meant(change: Change, site: Applied) -> bool:
+def _is_meant(change: Change, site: Applied, root: Path) -> bool:
     """A change may be for one call alone, while others of its name are for other calls."""
     meant = change.settings.get("site")
     if not isinstance(meant, Mapping) or site.file is None:
         return True
-    same_file = os.path.realpath(site.file) == os.path.realpath(str(meant.get("file")))
+    same_file = (root / site.file).resolve() == (root / str(meant.get("file"))).resolve()
     return same_file and site.line == meant.get("line")
 
 

@@ -81,6 +81,9 @@ def _replace(
     old: cst.BaseExpression,
     measured: Collection[cst.CSTNode],
 ) -> None:
+    wanted.made(old)  # Refuse, where there is no such value
+    if ":=" in source.code(old):
+        raise Refuse(f"{wanted.key} is given at {source.where(call)} by := and used elsewhere")
     if wanted.constant and not is_literal(old):
         places = literal_places(source, old, measured)
         for place in places or ():
@@ -117,6 +120,7 @@ def _in_mapping(
     if old is None:
         source.change(call, lambda one: set_argument(one, key, made), key)
     elif all(use in measured for use in uses):
+        made(old)  # Refuse, where there is no such value
         if wanted.constant and not is_literal(old):
             _note_lost(source, old, wanted)
         source.change(dictionary, lambda one: set_entry(one, key, made), key)

@@ -91,13 +91,17 @@ class Source:
         """
         self._ops.setdefault(node, {}).setdefault(what, op)
 
-    def insert_after(self, statement: cst.CSTNode, *lines: str) -> None:
-        """Lines that stand there already, or are planned, are not inserted again."""
+    def insert_after(self, statement: cst.CSTNode, line: str, *, apart: bool = False) -> None:
+        """A line that stands there already, or is planned, is not inserted again.
+
+        apart: with an empty line before it.
+        """
         planned = self._after.setdefault(statement, [])
-        for line in lines:
-            made = cst.parse_statement(line, self.module.config_for_parsing)
-            if not any(same(made, other) for other in (*planned, *self._from_there(statement))):
-                planned.append(made)
+        made = cst.parse_statement(line, self.module.config_for_parsing)
+        if any(same(made, other) for other in (*planned, *self._from_there(statement))):
+            return
+        empty = [cst.EmptyLine(indent=False)] if apart and not planned else []
+        planned.append(made.with_changes(leading_lines=empty))
 
     def note(self, node: cst.CSTNode, text: str) -> None:
         sentence = f"{self.where(node)}: {text}"

@@ -8,7 +8,7 @@ from functools import partial
 import libcst as cst
 
 from stepscope.model.change import Applied, Change
-from stepscope.tune.patch.arguments import argument, constantly, is_literal, set_argument
+from stepscope.tune.patch.arguments import argument, constantly, set_argument
 from stepscope.tune.patch.calls import calls_at
 from stepscope.tune.patch.forward import write_model_float
 from stepscope.tune.patch.names import qualified
@@ -64,7 +64,11 @@ def _moves(call: cst.Call) -> bool:
 
 
 def _is_truth(arg: cst.Arg) -> bool:
-    return arg.keyword is None and isinstance(arg.value, cst.Name) and is_literal(arg.value)
+    return (
+        arg.keyword is None
+        and isinstance(arg.value, cst.Name)
+        and arg.value.value in ("True", "False")
+    )
 
 
 def _method(call: cst.Call) -> str | None:
@@ -100,6 +104,8 @@ def _gives_double(source: Source, maker: str, call: cst.Call) -> bool:
 def _to_single(source: Source, call: cst.Call) -> None:
     named = _doubles(source, call)
     for name in named:
+        if isinstance(name, cst.Name):
+            raise Refuse(f"{name.value} at {source.where(call)} is float64 under another name")
         source.change(name, _renamed, "float32")
     if _method(call) == "double" and not call.args:
         source.change(call, _float_method, "float32")
@@ -134,9 +140,8 @@ def _is_text(node: cst.CSTNode, text: str) -> bool:
 def _renamed(node: cst.BaseExpression) -> cst.BaseExpression:
     if isinstance(node, cst.Attribute):
         return node.with_changes(attr=cst.Name("float32"))
-    if isinstance(node, cst.SimpleString):
-        return node.with_changes(value=node.value.replace("float64", "float32"))
-    raise Refuse(f"{cst.Module([]).code_for_node(node)} is float64 under another name")
+    assert isinstance(node, cst.SimpleString)
+    return node.with_changes(value=node.value.replace("float64", "float32"))
 
 
 def write_recompute(source: Source, change: Change, sites: Sequence[Applied]) -> None:

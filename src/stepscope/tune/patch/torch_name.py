@@ -81,7 +81,7 @@ def after_imports(source: Source, line: str) -> None:
     if not imports:
         raise Refuse(f"{source.path.name} has no imports at its top to write it after")
     name = torch_name(source, imports[-1])
-    source.insert_after(imports[-1], line.replace("torch", name, 1))
+    source.insert_after(imports[-1], line.replace("torch", name, 1), apart=True)
 
 
 def _top(module: cst.Module) -> list[cst.CSTNode]:

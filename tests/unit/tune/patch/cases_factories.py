@@ -256,6 +256,16 @@ make()
         contains="num_workers=2)",
     ),
     Case(
+        "a value that is used elsewhere",
+        """\
+from torch.utils.data import DataLoader
+
+loader = DataLoader([1], num_workers=(n := 1))
+print(n)
+""",
+        refused="num_workers is given at train.py:3 by := and used elsewhere",
+    ),
+    Case(
         "two loaders on a line",
         """\
 from torch.utils.data import DataLoader

@@ -96,6 +96,20 @@ main()
         **LAYOUT,
     ),
     Case(
+        "torch where the model is called only",
+        """\
+from torch.nn import Conv2d
+model = Conv2d(3, 4)
+def main():
+    import torch
+    return model(torch.zeros(1))
+main()
+""",
+        wants=IN_LAYOUT,
+        contains="import torch\nfrom torch.nn import Conv2d\nmodel = Conv2d(3, 4)\nmodel = model.t",
+        **LAYOUT,
+    ),
+    Case(
         "an attribute",
         """\
 import torch

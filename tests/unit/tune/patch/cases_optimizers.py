@@ -84,6 +84,16 @@ make([1], batch_size=3)
         **BATCH,
     ),
     Case(
+        "no batches",
+        """\
+from torch.utils.data import DataLoader
+
+loader = DataLoader([1], batch_size=None)
+""",
+        refused="a batch_size of None has no multiple",
+        **BATCH,
+    ),
+    Case(
         "a sampler of batches",
         """\
 from torch.utils.data import DataLoader

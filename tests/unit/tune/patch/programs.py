@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
+import io
 import os
+import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 from stepscope.model.change import Applied, Change
 from stepscope.tune.patch import Patch, patch_for, unified, write
 
-__all__ = ["STANDIN", "Case", "Run", "check_case", "run_program", "sites_of"]
+__all__ = ["Case", "Run", "check_case", "run_program", "sites_of", "standing_in"]
 
-STANDIN = Path(__file__).parent / "standin"
+STANDIN = Path(__file__).parent / "standin" / "torch.py"
 Called = dict[str, Any]
 
 
@@ -58,19 +61,32 @@ class Run:
 
 
 def run_program(folder: Path) -> Run:
-    log = folder.parent / f"{folder.name}.json"
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(STANDIN), "STANDIN_LOG": str(log)}
-    done = subprocess.run(
-        [sys.executable, "-S", "-B", "-W", "error", "train.py"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return Run(done.stdout, json.loads(log.read_text()))
+    """Runs train.py with the stand-in for torch."""
+    output = io.StringIO()
+    with standing_in() as standin, redirect_stdout(output):
+        runpy.run_path(str(folder / "train.py"), run_name="__main__")
+    return Run(output.getvalue(), standin.calls)
+
+
+@contextmanager
+def standing_in() -> Iterator[Any]:
+    """The stand-in is what programs import as torch, for as long as this lasts."""
+    real = {name: sys.modules.pop(name) for name in [*sys.modules] if _is_torch(name)}
+    spec = spec_from_file_location("torch", STANDIN)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["torch"] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(sys.modules["torch"])
+        yield sys.modules["torch"]
+    finally:
+        for name in [name for name in sys.modules if _is_torch(name)]:
+            del sys.modules[name]
+        sys.modules.update(real)
+
+
+def _is_torch(name: str) -> bool:
+    return name.partition(".")[0] == "torch"
 
 
 def sites_of(case: Case, run: Run) -> list[Applied]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from stepscope.tune.patch.constructors import FOREACH_POSITIONS, LOADER_POSITION
 from tests.unit.tune.patch.cases_calls import CALLS
 from tests.unit.tune.patch.cases_factories import FACTORIES, TEXTS
 from tests.unit.tune.patch.cases_optimizers import BATCHES, OPTIMIZERS
-from tests.unit.tune.patch.programs import STANDIN, Case, check_case
+from tests.unit.tune.patch.programs import Case, check_case, standing_in
 
 
 @pytest.mark.parametrize("case", [*CALLS, *FACTORIES, *TEXTS], ids=lambda case: case.name)
@@ -39,11 +38,8 @@ def test_the_stand_in_takes_its_arguments_as_torch_does() -> None:
     import torch
     import torch.utils.checkpoint
 
-    spec = importlib.util.spec_from_file_location("standin", STANDIN / "torch.py")
-    assert spec is not None
-    assert spec.loader is not None
-    standin = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(standin)
+    with standing_in() as standin:
+        pass
     for path in (
         "utils.data.DataLoader.__init__",
         "optim.AdamW.__init__",

@@ -55,10 +55,10 @@ def test_a_line_is_written_behind_the_imports_of_the_script(
     patch = patched(folder, PROGRAM, change, NOWHERE)
     assert patch.refused == ()
     (edit,) = patch.edits
-    assert edit.after == PROGRAM.replace("# data\n", f"# data\n{line}\n")
+    assert edit.after == PROGRAM.replace("# data\n", f"# data\n\n{line}\n")
     (folder / "train.py").write_text(edit.after)
     (call,) = run_program(folder).of(called)
-    assert call["line"] == 9
+    assert call["line"] == 10
     assert patch_for([(change, [NOWHERE])], folder, folder / "train.py").edits == ()
 
 
@@ -66,7 +66,7 @@ def test_torch_is_imported_where_the_script_does_not(tmp_path: Path) -> None:
     code = "from model import train\r\n\r\ntrain()\r\n"
     (edit,) = patched(tmp_path, code, Change("threads", "", {"torch": 2}), NOWHERE).edits
     assert edit.after == (
-        "import torch\r\nfrom model import train\r\ntorch.set_num_threads(2)\r\n\r\ntrain()\r\n"
+        "import torch\r\nfrom model import train\r\n\r\ntorch.set_num_threads(2)\r\n\r\ntrain()\r\n"
     )
 
 
@@ -97,7 +97,7 @@ def test_of_several_calls_the_one_that_was_measured_is_edited(tmp_path: Path) ->
 def test_threads_of_workers_are_left_to_the_user_and_the_rest_is_written(tmp_path: Path) -> None:
     change = Change("threads", "", {"torch": 2, "workers": 1})
     patch = patched(tmp_path, "import torch\n", change, NOWHERE)
-    assert [edit.after for edit in patch.edits] == ["import torch\ntorch.set_num_threads(2)\n"]
+    assert [edit.after for edit in patch.edits] == ["import torch\n\ntorch.set_num_threads(2)\n"]
     assert [one.why for one in patch.refused] == [
         "how many threads a worker has is for your worker_init_fn to say"
     ]

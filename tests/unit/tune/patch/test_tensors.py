@@ -58,6 +58,12 @@ CASES = [
         **{**TO, "site": "cuda"},
     ),
     Case(
+        "cuda without a device",
+        "import torch\nx = torch.zeros(1).cuda(None)\n",
+        contains=".cuda(None, non_blocking=True)",
+        **{**TO, "site": "cuda"},
+    ),
+    Case(
         "back to the host",
         "import torch\nx = torch.zeros(1).to('cpu')\n",
         refused="no call of .to() or .cuda() to another device",
@@ -123,6 +129,13 @@ out = checkpoint(
         site="tensor",
         wants={"dtype": "float32"},
         contains="dtype=t.float32)",
+        **SINGLE,
+    ),
+    Case(
+        "a dtype by a name of its own",
+        "import torch\nfrom torch import float64\nx = torch.tensor([1], dtype=float64)\n",
+        site="tensor",
+        refused="float64 at train.py:3 is float64 under another name",
         **SINGLE,
     ),
     Case(

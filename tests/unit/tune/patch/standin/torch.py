@@ -1,20 +1,17 @@
 """Stands in for torch in the programs of these tests: takes what torch takes, and notes each call.
 
-What was called, with which arguments and from which line is written to $STANDIN_LOG as JSON.
+`calls`: what was called, with which arguments and from which line.
 """
 
 from __future__ import annotations
 
-import atexit
-import json
-import os
 import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 __path__: list[str] = []
-_calls: list[dict[str, Any]] = []
+calls: list[dict[str, Any]] = []
 _state: dict[str, Any] = {"autocast": None}
 
 
@@ -27,7 +24,7 @@ def _note(what: str, **given: Any) -> None:
     said = {
         key: value if isinstance(value, _PLAIN) else _words(value) for key, value in given.items()
     }
-    _calls.append(
+    calls.append(
         {
             "what": what,
             "given": said,
@@ -47,15 +44,6 @@ def _words(value: Any) -> str:
         if isinstance(value, (list, tuple, dict, Dtype, Tensor))
         else type(value).__name__
     )
-
-
-def _write() -> None:
-    with open(os.environ["STANDIN_LOG"], "w", encoding="utf-8") as log:  # noqa: PTH123
-        json.dump(_calls, log)
-
-
-if __name__ == "torch":
-    atexit.register(_write)
 
 
 class Dtype:
@@ -317,8 +305,7 @@ def checkpoint(
 def _module(name: str, **what: Any) -> ModuleType:
     made = ModuleType(name)
     vars(made).update(what)
-    if __name__ == "torch":
-        sys.modules[name] = made
+    sys.modules[name] = made
     return made
 
 
