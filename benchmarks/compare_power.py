@@ -2,9 +2,10 @@
 
 A pool of real runs of one small program is made, 20 equal blocks a step and 21 in turns. From it
 come 40 pairs of groups with five runs each that are alike (A/A), and 40 in which the second group
-has the extra block (A/B). Each pair takes neighbours in time, as runs in turns would be: a window
-of the pool that begins elsewhere for each pair. Within a pair no run stands twice; pairs share
-runs, so the 40 are not independent.
+has the extra block (A/B). The ten runs of a pair are neighbours in time, as runs in turns would be;
+where in the pool, and which of them stand in which group, differs from pair to pair (chance with a
+fixed seed). Within a pair no run stands twice. Pairs share runs, so the 40 are not independent:
+more runs make them more so.
 
     python benchmarks/compare_power.py --runs 60
 """
@@ -12,6 +13,7 @@ runs, so the 40 are not independent.
 from __future__ import annotations
 
 import argparse
+import random
 import statistics
 import subprocess
 import sys
@@ -30,6 +32,7 @@ PROGRAM = Path(__file__).parent / "programs" / "equal_blocks.py"
 PAIRS, GROUP = 40, 5
 BASE, SLOW = 20, 21
 TIMEOUT_S = 120.0
+SEED = 7
 
 
 class Pool(NamedTuple):
@@ -61,28 +64,31 @@ def _record(path: Path, blocks: int, steps: int) -> None:
     subprocess.run(command, check=True, timeout=TIMEOUT_S, stdout=subprocess.DEVNULL)
 
 
-def same_pairs(pool: Pool) -> list[tuple[list[Path], list[Path]]]:
-    """Windows of ten runs of the base: every second one against the others, which comes first in
-    turns."""
+def same_pairs(pool: Pool, rng: random.Random) -> list[tuple[list[Path], list[Path]]]:
+    """Ten neighbours of one kind: of each two, chance sends one to either group."""
     found = []
     for place in range(PAIRS):
-        window = _window(pool.base, 2 * GROUP, place)
-        halves = window[::2], window[1::2]
-        found.append(halves if place % 2 else halves[::-1])
+        runs = pool.slow if place % 2 else pool.base
+        window = _window(runs, place)
+        couples = [rng.sample(window[at : at + 2], 2) for at in range(0, len(window), 2)]
+        found.append(([one for one, _ in couples], [other for _, other in couples]))
     return found
 
 
-def slow_pairs(pool: Pool) -> list[tuple[list[Path], list[Path]]]:
-    return [
-        (_window(pool.base, GROUP, place), _window(pool.slow, GROUP, place))
-        for place in range(PAIRS)
-    ]
+def slow_pairs(pool: Pool, rng: random.Random) -> list[tuple[list[Path], list[Path]]]:
+    """Five of ten neighbours, by chance, each with the slow run beside it."""
+    found = []
+    for place in range(PAIRS):
+        chosen = sorted(rng.sample(range(2 * GROUP), GROUP))
+        base, slow = (_window(runs, place) for runs in pool)
+        found.append(([base[one] for one in chosen], [slow[one] for one in chosen]))
+    return found
 
 
-def _window(runs: Sequence[Path], size: int, place: int) -> list[Path]:
+def _window(runs: Sequence[Path], place: int) -> list[Path]:
     """The windows are spread over the pool evenly."""
-    start = round(place * (len(runs) - size) / (PAIRS - 1))
-    return list(runs[start : start + size])
+    start = round(place * (len(runs) - 2 * GROUP) / (PAIRS - 1))
+    return list(runs[start : start + 2 * GROUP])
 
 
 def judged(pairs: Sequence[tuple[list[Path], list[Path]]]) -> list[Comparison]:
@@ -121,7 +127,7 @@ def first_ratios(found: Sequence[Comparison]) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--runs", type=int, default=60, help="real runs, of both kinds together")
-    parser.add_argument("--steps", type=int, default=500, help="of each run")
+    parser.add_argument("--steps", type=int, default=700, help="of each run")
     parser.add_argument("--keep", type=Path, help="put the runs there, and use what is there")
     arguments = parser.parse_args()
     if arguments.runs < 4 * GROUP:
@@ -131,12 +137,13 @@ def main() -> int:
         folder = arguments.keep or Path(scratch)
         pool = _kept(folder) or make_pool(folder, arguments.runs, arguments.steps)
         progress("comparing")
-        same, slow = judged(same_pairs(pool)), judged(slow_pairs(pool))
+        rng = random.Random(SEED)
+        same, slow = judged(same_pairs(pool, rng)), judged(slow_pairs(pool, rng))
         figures = {
             "runs": len(pool.base) + len(pool.slow),
             "runs_in_a_group": GROUP,
             "pairs": PAIRS,
-            "drawn": "windows of neighbours in time; pairs share runs, groups of a pair do not",
+            "drawn": "from ten neighbours in time; pairs share runs, groups of a pair do not",
             "same": outcomes(same),
             "slow": outcomes(slow),
             "slow_judged_by": how(slow),
