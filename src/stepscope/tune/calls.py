@@ -24,6 +24,7 @@ class Around:
         self._patches = patches
         self._wraps: dict[int, tuple[Any, Wrap]] = {}  # with the module: its id stays its own
         self._classes: set[type] = set()
+        self._begun: dict[int, Any] = {}  # id of a module → the `forward` that it has of its own
 
     def add(self, module: Any, wrap: Wrap) -> None:
         """`module` is about to be called: from that call on."""
@@ -39,8 +40,7 @@ class Around:
 
     def clear(self) -> None:
         for module, _ in self._wraps.values():
-            if hasattr(vars(module).get("forward"), "is_of_stepscope"):
-                del module.forward  # it was never called
+            self._unwrap(module)
         self._wraps.clear()
 
     def _in_front_of(self, original: Call) -> Call:
@@ -50,6 +50,8 @@ class Around:
             found = wraps.get(id(module))
             if found is None:
                 return original(module, *args, **kwargs)
+            if self._begun:
+                self._unwrap(module)
 
             def call(*args: Any, **kwargs: Any) -> Any:
                 return original(module, *args, **kwargs)
@@ -60,20 +62,25 @@ class Around:
 
     def _wrap_the_call_that_has_begun(self, module: Any) -> None:
         """It is past its class's `__call__`: its `forward` is wrapped, for this one time."""
-        own = vars(module)
-        theirs = own.get("forward")
 
         def forward(*args: Any, **kwargs: Any) -> Any:
-            own.pop("forward", None)
-            if theirs is not None:
-                own["forward"] = theirs
+            self._unwrap(module)
             found = self._wraps.get(id(module))
             if found is None:
                 return module.forward(*args, **kwargs)
             return found[1](module.forward, args, kwargs)
 
-        forward.is_of_stepscope = True  # type: ignore[attr-defined]
-        own["forward"] = forward
+        self._begun[id(module)] = vars(module).get("forward")
+        vars(module)["forward"] = forward
+
+    def _unwrap(self, module: Any) -> None:
+        if id(module) not in self._begun:
+            return
+        theirs = self._begun.pop(id(module))
+        if theirs is None:
+            vars(module).pop("forward", None)
+        else:
+            vars(module)["forward"] = theirs
 
 
 class _Before:
