@@ -69,6 +69,8 @@ def training() -> dict[str, Any]:
         "optimizer": torch.optim.SGD(model.parameters(), lr=0.01),
         "tokenise": lambda: _burn([1], 0.05),
         "image": torch.zeros(3, 64, 64),
+        "images": torch.randn(16, 3, 8, 8),
+        "torch": torch,
         "resize": lambda image: _slow(image * 2, 0.005),
     }
 

@@ -173,3 +173,18 @@ def test_a_block_keeps_the_line_that_it_has_in_the_page() -> None:
 def test_the_page_of_plans_finds_one_that_fits(tmp_path: Path) -> None:
     assert run("plan.md", tmp_path) == "True True\n"
     assert (tmp_path / "plan.json").exists()
+
+
+@pytest.mark.extended
+def test_the_page_of_optimising_in_code_runs_and_tells_what_was_measured(tmp_path: Path) -> None:
+    printed = run("optimize-in-code.md", tmp_path)
+    for line in (
+        r"The loop waited \d+% of its time for its data\.",
+        r"input-\w+: .+",
+        r"data loading of _Images: .+",
+        r"preprocessing of normalise: .+",
+        r"memory: .+",
+        r"cpu: .+",
+        r"gpu: as it was\. .+|gpu: .+",
+    ):
+        assert re.search(rf"^(?:{line})$", printed, re.MULTILINE), printed

@@ -49,3 +49,18 @@ def test_healthy_is_compute_bound(tmp_path: Path) -> None:
     share = shares(summary)
     assert share["forward"] + share["backward"] + share["optimizer"] > 0.8
     assert summary["verdict"]["kind"] == "compute"
+
+
+def test_mixed_precision_tells_what_each_epoch_was_computed_in(tmp_path: Path) -> None:
+    script = EXAMPLES / "mixed_precision.py"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script, "--epochs", "2", "--samples", "64"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["epoch 0", "epoch 1"]
+    assert all(" in bfloat16, " in line or " in float16, " in line for line in lines)

@@ -1,5 +1,6 @@
 """The blocks of specification 003 that are due: configuration, metrics, profilers of CPU, GPU and
-data loading, decorator and context manager, troubleshooting."""
+data loading, decorator and context manager, troubleshooting. Those about optimisation are in
+optimization.py beside this."""
 
 from __future__ import annotations
 
@@ -14,20 +15,8 @@ from tests.specs.case import Case, Names
 
 __all__ = ["CASES", "NOT_YET_DUE"]
 
-# They need AdvancedProfiler, CodeOptimizer, PerformanceMonitor, or another
-# project's mixed precision.
-NOT_YET_DUE = frozenset({
-    "4. AdvancedProfiler",
-    "5. CodeOptimizer",
-    "6. PerformanceMonitor",
-    "Basic Profiling",
-    "Real-Time Monitoring",
-    "Advanced Training Profiling",
-    "Performance Alerts",
-    "Performance Reports",
-    "Combined Profiling and Optimization",
-    "2. Performance Analysis",
-})  # fmt: skip
+# They need PerformanceMonitor.
+NOT_YET_DUE = frozenset({"6. PerformanceMonitor", "Real-Time Monitoring", "Performance Alerts"})
 
 
 # ---- configuration and metrics ----

@@ -6,13 +6,18 @@ import contextlib
 import io
 import sys
 
-from tests.specs import bottleneck_detection, performance_profiler, profiling_system
+from tests.specs import (
+    bottleneck_detection,
+    optimization,
+    performance_profiler,
+    profiling_system,
+)
 from tests.specs.blocks import find_specs, python_blocks, stepscope_names, with_our_import
 from tests.specs.case import Case
 
 CASES: dict[str, dict[str, Case]] = {
     "002": performance_profiler.CASES,
-    "003": profiling_system.CASES,
+    "003": profiling_system.CASES | optimization.CASES,
     "004": bottleneck_detection.CASES,
 }
 

@@ -72,7 +72,9 @@ class LoaderTrials:
             took_s, batches = self._used(iterator, step, least) if _use(warm, step) else (0.0, 0)
         finally:
             shut_down(iterator)
-        return took_s / batches if batches >= least else self._whole_passes(loader, step)
+        if batches < least or took_s < self._trial_s / 2:
+            return self._whole_passes(loader, step)
+        return took_s / batches
 
     def _used(self, iterator: Any, step: Callable[[], None], least: int) -> tuple[float, int]:
         """(seconds, batches): until it was long enough, or there are no more."""

@@ -19,7 +19,8 @@ from stepscope.advise.throughput import NEAR_BEST, LoaderCosts
 
 __all__ = ["Found", "Limits", "LoaderSettings", "loader_model", "predicted_s", "search_loader"]
 
-_CLOSE = 1.12  # times the best: may be the best, and is measured again
+_CLOSE = 0.2  # beyond the best: may be the best itself, and is measured again;
+_DOUBT = 0.5  # and so is what lies within this part of how far measurements of one lie apart
 _SHARE_OF_GRID = 3  # a third of all settings is measured at most,
 _LEAST = 3  # and never fewer than these
 _REPEATS = 3
@@ -218,15 +219,20 @@ class _Search:
 
     def _settle(self) -> None:
         """Those that may be the best are measured again, in turns, forth and back."""
-        best_s = min(map(self._time_s, self._times_s))
-        close = [one for one in self._times_s if self._time_s(one) <= best_s * _CLOSE]
-        if len(close) < 2 or not math.isfinite(best_s):
-            return
         for number in range(1, self._repeats):
-            if self.is_enough():
+            best_s = min(map(self._time_s, self._times_s))
+            limit_s = best_s * (1.0 + max(_CLOSE, _DOUBT * self._noise()))
+            close = [one for one in self._times_s if self._time_s(one) <= limit_s]
+            if len(close) < 2 or not math.isfinite(best_s) or self.is_enough():
                 return
             for one in _forth_and_back(close, number):
                 self._times_s[one].append(self._measure(one))
+
+    def _noise(self) -> float:
+        """How far measurements of one setting lie apart, as a share; 0: none was repeated yet."""
+        repeated = [times for times in self._times_s.values() if len(times) > 1]
+        apart = [max(times) / min(times) - 1.0 for times in repeated if math.isfinite(max(times))]
+        return statistics.median(apart) if apart else 0.0
 
     def found(self) -> Found:
         best_s = min(map(self._time_s, self._times_s))
