@@ -12,9 +12,9 @@ from stepscope.tune.patch.source import Refuse, same
 __all__ = [
     "Made",
     "argument",
+    "atom",
     "constantly",
     "entry",
-    "expression",
     "in_place",
     "is_literal",
     "mappings",
@@ -27,7 +27,7 @@ __all__ = [
 Made = Callable[[cst.BaseExpression | None], cst.BaseExpression]
 
 
-def expression(value: Any) -> cst.BaseExpression:
+def _literal(value: Any) -> cst.BaseExpression:
     """A literal. Refuse: the value is not one that Python can be written for."""
     if value is not None and not isinstance(value, bool | int | float | str):
         raise Refuse(f"{value!r} cannot be written as an argument")
@@ -35,7 +35,7 @@ def expression(value: Any) -> cst.BaseExpression:
 
 
 def constantly(value: Any) -> Made:
-    made = expression(value)
+    made = _literal(value)
     return lambda _: made
 
 
@@ -45,6 +45,13 @@ def is_literal(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Name):
         return node.value in ("True", "False", "None")
     return isinstance(node, cst.Integer | cst.Float | cst.SimpleString)
+
+
+def atom(node: cst.BaseExpression) -> cst.BaseExpression:
+    """In parentheses where it needs them to be called, multiplied or followed by a dot."""
+    if node.lpar or isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Subscript):
+        return node
+    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
 def argument(call: cst.Call, key: str, position: int | None = None) -> int | None:

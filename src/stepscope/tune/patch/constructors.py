@@ -12,6 +12,7 @@ from stepscope.model.change import Applied, Change
 from stepscope.tune.patch.arguments import (
     Made,
     argument,
+    atom,
     constantly,
     entry,
     is_literal,
@@ -99,6 +100,7 @@ def write_batch(source: Source, change: Change, sites: Sequence[Applied]) -> Non
         if maker.partial and not given(call, size, maker):
             raise Refuse(f"batch_size is not said in the call at {source.where(call)}")
         _settle(source, (call, maker), "batch_size", _times(factor), found, constant=False)
+        _note_shared(source, call)
         source.note(call, f"batches are {factor} times as large: look at the learning rate again.")
 
 
@@ -110,9 +112,7 @@ def _times(factor: int) -> Made:
             return cst.Integer(str(factor * old.evaluated_value))
         if is_literal(old):
             raise Refuse(f"a batch_size of {cst.Module([]).code_for_node(old)} has no multiple")
-        simple = isinstance(old, cst.Name | cst.Attribute | cst.Call | cst.Subscript) or old.lpar
-        inner = old if simple else old.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-        return cst.BinaryOperation(cst.Integer(str(factor)), cst.Multiply(), inner)
+        return cst.BinaryOperation(cst.Integer(str(factor)), cst.Multiply(), atom(old))
 
     return made
 

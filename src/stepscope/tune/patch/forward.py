@@ -8,7 +8,7 @@ from functools import partial
 import libcst as cst
 
 from stepscope.model.change import Applied, Change
-from stepscope.tune.patch.arguments import argument, set_argument
+from stepscope.tune.patch.arguments import argument, atom, set_argument
 from stepscope.tune.patch.models import model_call, origin_of, place_after
 from stepscope.tune.patch.names import assignments
 from stepscope.tune.patch.source import Refuse, Source
@@ -60,19 +60,12 @@ def _in_format(last: str, arg: cst.Arg) -> cst.Arg:
         if argument(value, "memory_format") is not None:
             return arg
         return arg.with_changes(value=set_argument(value, "memory_format", lambda _: wanted))
-    to = cst.Attribute(_atom(value), cst.Name("to"))
+    to = cst.Attribute(atom(value), cst.Name("to"))
     return arg.with_changes(value=set_argument(cst.Call(to), "memory_format", lambda _: wanted))
 
 
 def _is_to(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value == "to"
-
-
-def _atom(value: cst.BaseExpression) -> cst.BaseExpression:
-    """Ready for a dot behind it."""
-    if value.lpar or isinstance(value, cst.Name | cst.Attribute | cst.Call | cst.Subscript):
-        return value
-    return value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
 def write_compile(source: Source, change: Change, sites: Sequence[Applied]) -> None:

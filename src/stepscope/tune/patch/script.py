@@ -14,10 +14,11 @@ from stepscope.tune.patch.names import only_assignment, qualified
 from stepscope.tune.patch.source import Refuse, Source
 from stepscope.tune.patch.torch_name import after_imports
 
-__all__ = ["NO_PLACE", "write_denormals", "write_gc", "write_threads"]
+__all__ = ["write_denormals", "write_gc", "write_threads"]
 
-
-NO_PLACE = "no place in the program is known to be right for it"
+_NO_PLACE = "no place in the program is known to be right for it"
+_THREADS = {"torch": "set_num_threads", "interop": "set_num_interop_threads"}
+_EVERY_STEPS = 20
 
 
 def write_threads(source: Source, change: Change, sites: Sequence[Applied]) -> str | None:
@@ -29,9 +30,6 @@ def write_threads(source: Source, change: Change, sites: Sequence[Applied]) -> s
     if "workers" in change.settings:
         return "how many threads a worker has is for your worker_init_fn to say"
     return None
-
-
-_THREADS = {"torch": "set_num_threads", "interop": "set_num_interop_threads"}
 
 
 def write_denormals(source: Source, change: Change, sites: Sequence[Applied]) -> None:
@@ -71,16 +69,13 @@ def write_gc(source: Source, change: Change, sites: Sequence[Applied]) -> str:
     """
     own = [site for site in sites if site.what.startswith("gc.collect()")]
     if not own:
-        raise Refuse(NO_PLACE)
+        raise Refuse(_NO_PLACE)
     for site in own:
         every = [int(word) for word in site.what.split() if word.isdigit()]
         fits = partial(_names, source, name="gc.collect")
         for call in calls_at(source, site, fits, "call of gc.collect()"):
-            _guard(source, call, every[0] if every else _EVERY)
-    return f"your own gc.collect() comes more rarely now; for the rest {NO_PLACE}"
-
-
-_EVERY = 20  # steps
+            _guard(source, call, every[0] if every else _EVERY_STEPS)
+    return f"your own gc.collect() comes more rarely now; for the rest {_NO_PLACE}"
 
 
 def _guard(source: Source, call: cst.Call, every: int) -> None:

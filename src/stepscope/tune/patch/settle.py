@@ -10,6 +10,7 @@ import libcst as cst
 from stepscope.tune.patch.arguments import (
     Made,
     argument,
+    atom,
     entry,
     in_place,
     is_literal,
@@ -131,9 +132,16 @@ def _in_mapping(
 def _overridden(arg: cst.Arg, wanted: Wanted) -> cst.Arg:
     """`**options` → `**{**options, "num_workers": 2}`: what is in the dictionary is not known."""
     value = arg.value
-    ours = value if isinstance(value, cst.Dict) else cst.Dict([cst.StarredDictElement(value)])
-    old = None
-    if not wanted.constant:
-        inner = cst.Module([]).code_for_node(ours.elements[0].value)
-        old = cst.parse_expression(f'{inner}.get("{wanted.key}", 1)')
-    return arg.with_changes(value=set_entry(ours, wanted.key, lambda _: wanted.made(old)))
+    if not isinstance(value, cst.Dict) or not _is_override(value):
+        value = cst.Dict([cst.StarredDictElement(value)])
+    inner = cst.Module([]).code_for_node(atom(value.elements[0].value))
+    unsaid = None if wanted.constant else cst.parse_expression(f'{inner}.get("{wanted.key}", 1)')
+    return arg.with_changes(
+        value=set_entry(value, wanted.key, lambda said: wanted.made(said or unsaid))
+    )
+
+
+def _is_override(value: cst.Dict) -> bool:
+    """`{**options, "num_workers": 2}`: the later ones count."""
+    stars = [isinstance(one, cst.StarredDictElement) for one in value.elements]
+    return stars[:1] == [True] and not any(stars[1:])

@@ -15,7 +15,7 @@ from libcst import metadata as meta
 from stepscope.tune.patch.check import CheckFailed, check_only_touched
 from stepscope.tune.patch.values import Edit
 
-__all__ = ["Refuse", "Source", "Statement", "read_source", "same"]
+__all__ = ["Refuse", "Source", "read_source", "same"]
 
 Statement = cst.BaseCompoundStatement | cst.SimpleStatementLine
 Node = TypeVar("Node", bound=cst.CSTNode)
@@ -130,7 +130,10 @@ class Source:
 
     def edit(self) -> Edit | None:
         """None: nothing is planned, or all is so already. Refuse: the result would be no good."""
-        after = self.module.visit(_Editor(self._ops, self._after)).code
+        try:
+            after = self.module.visit(_Editor(self._ops, self._after)).code
+        except (cst.CSTValidationError, RecursionError) as error:
+            raise Refuse(f"{self.path.name} cannot be edited ({error})") from error
         if after == self.text:
             return None
         touched = [self.lines(node) for node in self._ops if node is not self.module]

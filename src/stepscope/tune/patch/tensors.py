@@ -8,7 +8,7 @@ from functools import partial
 import libcst as cst
 
 from stepscope.model.change import Applied, Change
-from stepscope.tune.patch.arguments import argument, constantly, set_argument
+from stepscope.tune.patch.arguments import argument, atom, constantly, set_argument
 from stepscope.tune.patch.calls import calls_at
 from stepscope.tune.patch.forward import write_model_float
 from stepscope.tune.patch.names import qualified
@@ -110,7 +110,7 @@ def _to_single(source: Source, call: cst.Call) -> None:
     if _method(call) == "double" and not call.args:
         source.change(call, _float_method, "float32")
     elif not named and not _is_followed_by_float(source, call):
-        source.change(call, lambda one: _called(one, "float"), "float32")
+        source.change(call, _then_float, "float32")
 
 
 def _is_followed_by_float(source: Source, call: cst.Call) -> bool:
@@ -118,8 +118,8 @@ def _is_followed_by_float(source: Source, call: cst.Call) -> bool:
     return isinstance(parent, cst.Attribute) and parent.attr.value == "float"
 
 
-def _called(value: cst.BaseExpression, method: str) -> cst.Call:
-    return cst.Call(cst.Attribute(value, cst.Name(method)))
+def _then_float(call: cst.Call) -> cst.Call:
+    return cst.Call(cst.Attribute(call, cst.Name("float")))
 
 
 def _float_method(call: cst.Call) -> cst.Call:
@@ -169,7 +169,4 @@ def _without_checkpoint(call: cst.Call) -> cst.Call:
         kept[-1] = kept[-1].with_changes(
             comma=last.comma, whitespace_after_arg=last.whitespace_after_arg
         )
-    func = function.value
-    if not isinstance(func, cst.Name | cst.Attribute | cst.Call | cst.Subscript) and not func.lpar:
-        func = func.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-    return call.with_changes(func=func, args=kept)
+    return call.with_changes(func=atom(function.value), args=kept)

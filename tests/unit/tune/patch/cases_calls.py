@@ -257,6 +257,17 @@ loader = DataLoader([1], **{"num_workers": 0, "batch_size": 2})
         contains='**{"num_workers": 2, "batch_size": 2}',
     ),
     Case(
+        "a dictionary of others in the call",
+        """\
+from torch.utils.data import DataLoader
+
+base = {"num_workers": 1}
+loader = DataLoader([1], **{"num_workers": 0, **base})
+""",
+        wants=WORKERS,
+        contains='**{**{"num_workers": 0, **base}, "num_workers": 2}',
+    ),
+    Case(
         "two dictionaries",
         """\
 from torch.utils.data import DataLoader

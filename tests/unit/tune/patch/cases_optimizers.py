@@ -84,6 +84,18 @@ make([1], batch_size=3)
         **BATCH,
     ),
     Case(
+        "a dictionary with more in the call",
+        """\
+from torch.utils.data import DataLoader
+
+base = {"shuffle": True}
+loader = DataLoader([1], **{**base, "batch_size": 4})
+""",
+        wants={"batch_size": 8},
+        contains='**{**base, "batch_size": 8}',
+        **BATCH,
+    ),
+    Case(
         "no batches",
         """\
 from torch.utils.data import DataLoader

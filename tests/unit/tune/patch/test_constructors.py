@@ -10,8 +10,9 @@ import pytest
 
 from stepscope.tune.patch.constructors import FOREACH_POSITIONS, LOADER_POSITIONS
 from tests.unit.tune.patch.cases_calls import CALLS
-from tests.unit.tune.patch.cases_factories import FACTORIES, TEXTS
+from tests.unit.tune.patch.cases_factories import FACTORIES
 from tests.unit.tune.patch.cases_optimizers import BATCHES, OPTIMIZERS
+from tests.unit.tune.patch.cases_texts import TEXTS
 from tests.unit.tune.patch.programs import Case, check_case, standing_in
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.tune.patch.cases_models import AUTOCASTS, COMPILES, LAYOUTS
+from tests.unit.tune.patch.cases_layouts import LAYOUTS
+from tests.unit.tune.patch.cases_models import AUTOCASTS, COMPILES
 from tests.unit.tune.patch.programs import Case, check_case
 
 
