@@ -57,7 +57,7 @@ class TorchHooks:
             at_step = AllocatorSource(recorder, torch.cuda)
             history = CudaHistory(torch.cuda, torch._C._cuda_isHistoryEnabled, self._save)
             self._sampling.watch_cuda(history)
-        timed = SpeedReference(recorder, at_step)
+        timed = SpeedReference(recorder, at_step, torch)
         self._collectors = _collectors(self._first, timed, self._sampling)
         for collector in self._collectors:
             try:

@@ -2,6 +2,11 @@ from __future__ import annotations
 
 from typing import cast
 
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
 from stepscope.collect.speed import INTERVAL_NS, SpeedReference
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
@@ -25,15 +30,27 @@ class ByHand:
         self.samples.append((name, value))
 
 
-def reference(recorder: ByHand, after: list[int]) -> SpeedReference:
-    return SpeedReference(cast("Recorder", recorder), lambda: after.append(recorder.clock_ns))
+@pytest.fixture
+def recorder() -> ByHand:
+    return ByHand()
 
 
-def test_the_same_work_is_timed_at_the_first_step_and_then_now_and_again() -> None:
-    recorder = ByHand()
-    after: list[int] = []
-    timed = reference(recorder, after)
+@pytest.fixture
+def after() -> list[int]:
+    return []
 
+
+@pytest.fixture
+def timed(recorder: ByHand, after: list[int]) -> SpeedReference:
+    def first() -> None:
+        after.append(recorder.clock_ns)
+
+    return SpeedReference(cast("Recorder", recorder), first, torch)
+
+
+def test_the_same_work_is_timed_at_the_first_step_and_then_now_and_again(
+    recorder: ByHand, timed: SpeedReference
+) -> None:
     for _ in range(3):
         timed()
     assert recorder.samples == [(names.REFERENCE_NS, 20_000.0)]
@@ -42,12 +59,60 @@ def test_the_same_work_is_timed_at_the_first_step_and_then_now_and_again() -> No
     assert len(recorder.samples) == 2
 
 
-def test_what_else_happens_at_step_ends_happens_at_each() -> None:
-    recorder = ByHand()
-    after: list[int] = []
-    timed = reference(recorder, after)
-
+def test_what_else_happens_at_step_ends_happens_at_each(
+    timed: SpeedReference, after: list[int]
+) -> None:
     for _ in range(3):
         timed()
 
     assert len(after) == 3
+
+
+def test_it_draws_no_random_number_and_needs_no_gradient(
+    recorder: ByHand, timed: SpeedReference
+) -> None:
+    before = torch.get_rng_state()
+    with torch.no_grad():
+        timed()
+    recorder.clock_ns += INTERVAL_NS
+    with torch.autocast("cpu", torch.bfloat16):
+        timed()
+
+    assert torch.equal(torch.get_rng_state(), before)
+    assert len(recorder.samples) == 2
+
+
+@pytest.mark.parametrize("mode", [TorchDispatchMode, lambda: FlopCounterMode(display=False)])
+def test_it_waits_while_somebody_sees_every_operator(
+    recorder: ByHand, timed: SpeedReference, after: list[int], mode: type[TorchDispatchMode]
+) -> None:
+    with mode() as watching:
+        timed()
+
+    assert recorder.samples == []
+    assert len(after) == 1
+    if isinstance(watching, FlopCounterMode):
+        assert watching.get_total_flops() == 0
+
+
+def test_it_waits_while_the_program_chooses_a_device_for_new_tensors(
+    recorder: ByHand, timed: SpeedReference
+) -> None:
+    with torch.device("meta"):
+        timed()
+    assert recorder.samples == []
+
+
+def test_it_waits_in_inference_mode(recorder: ByHand, timed: SpeedReference) -> None:
+    with torch.inference_mode():
+        timed()
+    assert recorder.samples == []
+    recorder.clock_ns += INTERVAL_NS
+    timed()
+    assert len(recorder.samples) == 1
+
+
+def test_it_waits_while_the_program_is_profiled(recorder: ByHand, timed: SpeedReference) -> None:
+    with torch.autograd.profiler.profile(use_kineto=False):
+        timed()
+    assert recorder.samples == []
