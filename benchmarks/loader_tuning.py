@@ -11,6 +11,7 @@ noisy figures is partly luck, and that has to be measured away.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import statistics
 import sys
@@ -34,6 +35,7 @@ from stepscope.tune.loader_search import Found, Limits, LoaderSettings, search_l
 LIMITS = Limits(most_workers=4)
 BATCHES = 4000  # more than any measurement takes
 PRESENT = LoaderSettings(0)
+LEAST_PAIRS = 6
 
 
 class Pipeline(NamedTuple):
@@ -94,17 +96,17 @@ def loader_of(pipeline: Pipeline) -> Any:
     return DataLoader(dataset, batch_size=SAMPLES, collate_fn=pipeline.collate)
 
 
-def compare(pipeline: Pipeline, trial_s: float, rounds: int, pairs: int) -> dict[str, Any]:
+def compare(pipeline: Pipeline, trial_s: float, rounds: int, seconds: float) -> dict[str, Any]:
     """The search first: it must not profit from what the grid has warmed up."""
     loader = loader_of(pipeline)
     trials = LoaderTrials(loader, pipeline.step, BottleneckProfilerConfig(), trial_s)
     began = time.perf_counter()
     model = played_loader(trials.look(), pipeline.step)
-    found = search_loader(trials.measure, model, LIMITS, PRESENT)
+    found = search_loader(trials.measure, model, LIMITS, PRESENT, repeats=4)
     search_s = time.perf_counter() - began
     grid = measured_grid(trials, rounds)
     best = min(grid, key=grid.__getitem__)
-    ratios = against_best(trials, found.best, best, pairs)
+    ratios = against_best(trials, found.best, best, seconds)
     return figures(found, grid, best, ratios) | {"search_s": search_s}
 
 
@@ -117,28 +119,37 @@ def measured_grid(trials: LoaderTrials, rounds: int) -> dict[LoaderSettings, flo
 
 
 def against_best(
-    trials: LoaderTrials, chosen: LoaderSettings, best: LoaderSettings, pairs: int
+    trials: LoaderTrials, chosen: LoaderSettings, best: LoaderSettings, seconds: float
 ) -> list[float]:
-    """Chosen over best, in turns; where both are the same, the noise of this machine."""
+    """Chosen over best, in turns, until that is known to 1.5 % or the time is over. Where both are
+    the same it shows the noise of this machine."""
     mine: list[float] = []
     theirs: list[float] = []
-    for number in range(pairs):
-        for settings, times in turn([(chosen, mine), (best, theirs)], number):
+    ends = time.perf_counter() + seconds
+    while len(mine) < LEAST_PAIRS or (
+        time.perf_counter() < ends and noise(paired_ratios(mine, theirs)) > 0.015
+    ):
+        for settings, times in turn([(chosen, mine), (best, theirs)], len(mine)):
             times.append(trials.measure(settings))
     return paired_ratios(mine, theirs)
+
+
+def noise(ratios: Sequence[float]) -> float:
+    """About one standard error of their median."""
+    return 1.25 * summary(ratios)["spread"] / math.sqrt(len(ratios))
 
 
 def figures(
     found: Found, grid: dict[LoaderSettings, float], best: LoaderSettings, ratios: list[float]
 ) -> dict[str, Any]:
-    spread = summary(ratios)
     return {
         "chosen": str(found.best),
         "best": str(best),
         "same": found.best == best,
         "measured_share": len(found.times_s) / len(grid),
-        "ratio": spread["median"],
-        "noise": spread["spread"] / len(ratios) ** 0.5,  # of the ratio: about one standard error
+        "ratio": statistics.median(ratios),
+        "noise": noise(ratios),
+        "pairs": len(ratios),
         "gain": grid[PRESENT] / grid[best],
         "grid_ms": {str(one): seconds * 1e3 for one, seconds in grid.items()},
         "search_ms": {str(one): found.time_s(one) * 1e3 for one in found.times_s},
@@ -147,9 +158,9 @@ def figures(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Does the search find the best loader?")
-    parser.add_argument("--trial", type=float, default=0.5, help="seconds of a measurement")
+    parser.add_argument("--trial", type=float, default=0.4, help="seconds of a measurement")
     parser.add_argument("--rounds", type=int, default=2, help="of the grid")
-    parser.add_argument("--pairs", type=int, default=12, help="of chosen against best")
+    parser.add_argument("--seconds", type=float, default=30.0, help="for chosen against best")
     parser.add_argument("--only", nargs="*", default=[], choices=list(PIPELINES))
     arguments = parser.parse_args()
 
@@ -157,7 +168,7 @@ def main() -> int:
     torch.set_num_threads(1)
     found = {}
     for name in arguments.only or PIPELINES:
-        one = compare(PIPELINES[name], arguments.trial, arguments.rounds, arguments.pairs)
+        one = compare(PIPELINES[name], arguments.trial, arguments.rounds, arguments.seconds)
         found[name] = one
         progress(f"{name}: {one['chosen']} against {one['best']}: {one['ratio']:.3f}")
     rows = [

@@ -24,7 +24,8 @@ from stepscope.tune.loading.randomness import Generators
 __all__ = ["CACHE_BYTES", "OptimizedFunction", "Timer", "optimize_function"]
 
 CACHE_BYTES = 256 * 2**20
-_TIMED_S, _LEAST_CALLS = 0.03, 5  # calls are repeated for so long, and at least so often
+_TIMED_S, _LEAST_CALLS = 0.03, 5  # calls are repeated for so long, and at least so often,
+_MOST_S = 0.3  # unless that takes longer than this
 _WORTH_COMPILING_S = 0.01  # a call: compiling takes half a minute, as long as thousands of these
 _MOST_ASKING = 0.25  # of a call: what looking into the cache may cost an input that is new
 _SURE_GAIN = 2.0  # of an input that is known; less does not make up for those that are not
@@ -219,10 +220,13 @@ def _call_s(function: Function, samples: Sequence[Any]) -> float:
     """The median of calls over all samples: on a busy machine some take many times as long."""
     took_s: list[float] = []
     began = time.perf_counter()
-    while len(took_s) < _LEAST_CALLS or time.perf_counter() - began < _TIMED_S:
+    while True:
         start = time.perf_counter()
         for data in samples:
             function(data)
         settle()
-        took_s.append((time.perf_counter() - start) / len(samples))
-    return statistics.median(took_s)
+        now = time.perf_counter()
+        took_s.append((now - start) / len(samples))
+        is_sound = len(took_s) >= _LEAST_CALLS and now - began >= _TIMED_S
+        if is_sound or now - began >= _MOST_S:
+            return statistics.median(took_s)

@@ -35,6 +35,7 @@ __all__ = ["OptimizedLoader", "optimize_loader", "played_loader"]
 _LEAST_BATCHES = 4  # of a pass: fewer cannot be measured
 _MOST_WORKERS = 16
 _BATCHES_EACH = 4  # of a pass, at least, for each worker: starting one takes longer than a few
+_SLOWEST_S = 0.5  # a batch
 _SEARCH_S = 10.0  # after that, no further setting is measured
 _MOST_SETTINGS = 5  # that are measured
 _REPEATS = 2  # of close ones: the choice is held against the present setting again
@@ -78,6 +79,11 @@ class _Optimizing:
         if against:
             return self._stays(against)
         (profile,) = looks
+        if (profile.avg_batch_time or 0.0) > _SLOWEST_S:
+            return self._stays(
+                f"A batch takes {profile.avg_batch_time:.1f} s: trying settings would take minutes."
+                " `stepscope tune` does that."
+            )
         model, limits = played_loader(profile, self._step), self._limits(profile)
         present = _present(self._loader)
         expected = _best_gain(model, limits, present)
@@ -225,9 +231,10 @@ def _not_proved(speedup: Speedup | None) -> str:
 
 
 def _batch_bytes(loader: Any) -> int:
+    """0: not known, where the dataset may count on being read in workers."""
+    if loader.num_workers:
+        return 0
     with undisturbed(loader) as mine:
-        mine.num_workers, mine.__dict__["persistent_workers"] = 0, False
-        mine.prefetch_factor = None
         return payload_bytes(next(iter(mine), None))
 
 

@@ -222,3 +222,15 @@ def test_whether_workers_should_stay_is_asked_where_starting_them_takes_long() -
     made, record = optimized(loader, Short())
     assert record.kept, record.reason
     assert made.persistent_workers
+
+
+def test_batches_that_take_too_long_to_try_are_left_to_tune() -> None:
+    class Slow(Trials):
+        def look(self) -> DataLoadingProfile:
+            return DataLoadingProfile(avg_batch_time=2.0, figures=FIGURES)
+
+    trials = Slow()
+    made, record = optimized(loader := shuffled(), trials)
+    assert made is loader
+    assert trials.asked == 0
+    assert "A batch takes 2.0 s" in record.reason
