@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from errno import EEXIST, EISDIR, ENOTDIR, ENOTEMPTY, EXDEV
+from errno import EEXIST, EINVAL, EISDIR, ENOTDIR, ENOTEMPTY, EXDEV
 from os import getpid, strerror
-from stat import S_ISDIR
+from stat import S_ISDIR, S_ISLNK
 
 from stepscope.tune.guard import raw
 from stepscope.tune.guard.copying import copy_file
@@ -12,6 +12,8 @@ from stepscope.tune.guard.paths import lexists
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stepscope.tune.guard.copying import Copying
     from stepscope.tune.guard.listing import Listing
     from stepscope.tune.guard.paths import AnyPath, Spot, View
@@ -57,35 +59,34 @@ class Changing:
         dst_dir_fd: int | None = None,
         follow_symlinks: bool = True,
     ) -> None:
-        old = self._view.find(src, src_dir_fd, follow=follow_symlinks)
+        old = self._view.find(src, src_dir_fd, follow=False)
         source = old.real if old.through else self._copying.bring(old)
         raw.link(source, self._new(dst, dst_dir_fd), follow_symlinks=False)
+        self._view.gone.tell_changed()  # it may be to a link
 
     def remove(self, path: AnyPath, *, dir_fd: int | None = None) -> None:
         spot = self._view.find(path, dir_fd, follow=False)
+        kind = raw.lstat(spot.real).st_mode
         if spot.through:
-            return raw.unlink(spot.real)
-        if S_ISDIR(raw.lstat(spot.real).st_mode):
+            raw.unlink(spot.real)
+        elif S_ISDIR(kind):
             raise IsADirectoryError(EISDIR, strerror(EISDIR), path)
-        self._copying.room(spot)
-        self._hide(spot)
-        if lexists(spot.upper):
-            raw.unlink(spot.upper)
-        return None
+        else:
+            self._take_away(spot, raw.unlink)
+        if S_ISLNK(kind):
+            self._view.gone.tell_changed()
 
     def rmdir(self, path: AnyPath, *, dir_fd: int | None = None) -> None:
         spot = self._view.find(path, dir_fd, follow=False)
         if spot.through:
-            return raw.rmdir(spot.real)
-        if not S_ISDIR(raw.lstat(spot.real).st_mode):
+            raw.rmdir(spot.real)
+        elif not S_ISDIR(raw.lstat(spot.real).st_mode):
             raise NotADirectoryError(ENOTDIR, strerror(ENOTDIR), path)
-        if self._listing.names(spot):
+        elif self._listing.names(spot):
             raise OSError(ENOTEMPTY, strerror(ENOTEMPTY), path)
-        self._copying.room(spot)
-        self._hide(spot)
-        if lexists(spot.upper):
-            raw.rmdir(spot.upper)
-        return None
+        else:
+            self._take_away(spot, raw.rmdir)
+        self._view.gone.tell_changed()
 
     def rename(
         self,
@@ -99,20 +100,22 @@ class Changing:
         old = self._view.find(src, src_dir_fd, follow=False)
         new = self._view.find(dst, dst_dir_fd, follow=False)
         if old.through and new.through:
-            return raw.rename(old.real, new.real)
+            raw.rename(old.real, new.real)
+        else:
+            self._rename(old, new)
+        self._view.gone.tell_changed()
+
+    def _rename(self, old: Spot, new: Spot) -> None:
         is_folder = S_ISDIR(raw.lstat(old.real).st_mode)
-        self._must_be_replaceable(new, by_folder=is_folder)
         if old.path == new.path:
-            return None
+            return
+        _must_not_nest(old.path, new.path)
+        self._must_be_replaceable(new, by_folder=is_folder)
         target = new.real if new.through else self._copying.room(new)
         source = old.real if old.through else self._taken_up(old)
-        if is_folder:
-            self._hide(new)  # what an original folder of that name holds is not in the new one
+        self._hide(new)  # what an original folder or link of that name leads to is not in the new
         self._hide(old)
         _move(source, target)
-        if is_folder:
-            self._view.gone.tell_changed()
-        return None
 
     def _new(self, path: AnyPath, dir_fd: int | None) -> str:
         """Where to make something new."""
@@ -126,6 +129,12 @@ class Changing:
     def _taken_up(self, spot: Spot) -> str:
         self._copying.room(spot)
         return self._copying.bring_all(spot)
+
+    def _take_away(self, spot: Spot, call: Callable[[str], None]) -> None:
+        self._copying.room(spot)  # raises where the user may not
+        self._hide(spot)
+        if lexists(spot.upper):
+            call(spot.upper)
 
     def _hide(self, spot: Spot) -> None:
         # Before the changed version goes: at no moment the original shines through.
@@ -143,6 +152,14 @@ class Changing:
             wrong = ENOTEMPTY
         if wrong:
             raise OSError(wrong, strerror(wrong), spot.path)
+
+
+def _must_not_nest(old: str, new: str) -> None:
+    """Nothing moves into itself or takes the place of its own folder."""
+    if new.startswith(old + "/"):
+        raise OSError(EINVAL, strerror(EINVAL), old)
+    if old.startswith(new + "/"):
+        raise OSError(ENOTEMPTY, strerror(ENOTEMPTY), new)
 
 
 def _move(source: str, target: str) -> None:

@@ -140,7 +140,10 @@ class View:
         folder = self._folder(head, links)
         if tail in ("", "."):
             return folder
-        return dirname(folder) if tail == ".." else self._followed(join(folder, tail), links)
+        if tail == "..":
+            raw.stat(self.spot(folder).real + "/.")  # raises where there is no such folder
+            return dirname(folder)
+        return self._followed(join(folder, tail), links)
 
     def _followed(self, path: str, links: int) -> str:
         # What links below /proc lead to is known to the kernel alone (pipes, removed files).

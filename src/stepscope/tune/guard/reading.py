@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MARKING", "READING", "Reading"]
 
-READING = ("access", "statvfs", "pathconf", "getxattr", "listxattr")
+READING = ("statvfs", "pathconf", "getxattr", "listxattr")
 MARKING = ("chmod", "chown", "utime", "truncate", "setxattr", "removexattr")
 
 
@@ -84,6 +84,12 @@ class Reading:
         if follow_symlinks and S_ISLNK(result.st_mode):
             return raw.stat(self._view.find(path, dir_fd).real)
         return result
+
+    def access(self, path: AnyPath | int, mode: int, **named: Any) -> bool:
+        try:
+            return bool(self.asking(raw.access)(path, mode, **named))
+        except OSError:  # there is no such place
+            return False
 
     def lstat(self, path: AnyPath, *, dir_fd: int | None = None) -> os.stat_result:
         return raw.lstat(self._view.find(path, dir_fd, follow=False).real)

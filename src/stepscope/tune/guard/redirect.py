@@ -63,6 +63,7 @@ class Redirect:
             "scandir": listing.scandir,
             "stat": reading.stat,
             "lstat": reading.lstat,
+            "access": reading.access,
             "readlink": reading.readlink,
             "getcwd": reading.getcwd,
             "getcwdb": reading.getcwdb,

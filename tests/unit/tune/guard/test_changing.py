@@ -141,6 +141,32 @@ def test_a_link_of_the_program_is_followed(redirect: Redirect, project: Path) ->
     ]
 
 
+def test_a_file_that_takes_the_place_of_a_link_has_nothing_below(
+    redirect: Redirect, project: Path
+) -> None:
+    redirect.changing.rename(project / "log.jsonl", project / "linked")
+    assert read(redirect, project / "linked") == '{"step": 1}\n'
+    assert not exists(redirect, project / "linked" / "a.txt")
+
+
+def test_a_link_is_put_in_place_of_another(redirect: Redirect, project: Path) -> None:
+    assert read(redirect, project / "linked" / "a.txt") == "a"
+    redirect.changing.symlink("checkpoints", project / "new")
+    redirect.changing.rename(project / "new", project / "linked")
+    assert read(redirect, project / "linked" / "best.pt") == "the best"
+    redirect.changing.remove(project / "linked")
+    redirect.changing.link(project / "linked.txt", project / "linked")
+    assert redirect.reading.readlink(project / "linked") == "data/a.txt"
+
+
+def test_nothing_moves_into_itself(redirect: Redirect, project: Path) -> None:
+    with pytest.raises(OSError, match="Invalid argument"):
+        redirect.changing.rename(project / "data", project / "data" / "below")
+    with pytest.raises(OSError, match="not empty"):
+        redirect.changing.rename(project / "data" / "a.txt", project / "data")
+    assert read(redirect, project / "data" / "a.txt") == "a"
+
+
 def test_a_hard_link_is_to_the_copy(redirect: Redirect, project: Path) -> None:
     redirect.changing.link(project / "log.jsonl", project / "same")
     write(redirect, project / "same", "changed")

@@ -55,7 +55,7 @@ def test_a_link_to_a_changed_file_tells_of_the_change(redirect: Redirect, projec
 
 
 def test_access_is_asked_of_what_the_program_sees(redirect: Redirect, project: Path) -> None:
-    access = redirect.reading.asking(os.access)
+    access = redirect.reading.access
     assert access(project / "log.jsonl", os.R_OK)
     redirect.changing.remove(project / "log.jsonl")
     assert not access(project / "log.jsonl", os.R_OK)
