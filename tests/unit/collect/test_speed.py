@@ -116,3 +116,12 @@ def test_it_waits_while_the_program_is_profiled(recorder: ByHand, timed: SpeedRe
     with torch.autograd.profiler.profile(use_kineto=False):
         timed()
     assert recorder.samples == []
+
+
+def test_started_where_its_matrices_cannot_be_made_it_never_times_anything(
+    recorder: ByHand,
+) -> None:
+    with torch.device("meta"):
+        timed = SpeedReference(cast("Recorder", recorder), lambda: None, torch)
+    timed()
+    assert recorder.samples == []
