@@ -39,6 +39,7 @@ _SLOWEST_S = 0.5  # a batch
 _SEARCH_S = 10.0  # after that, no further setting is measured
 _MOST_SETTINGS = 5  # that are measured
 _REPEATS = 2  # of close ones: the choice is held against the present setting again
+_ALONE = "it was measured alone: no training was seen that would wait for it"
 _MEMORY_SHARE = 0.5  # of what is left: workers and their batches may take it
 
 
@@ -168,7 +169,7 @@ class _Optimizing:
             told,
             kept=True,
             reason=f"It was measured to be {told.measured}.",
-            notes=(same.why,),
+            notes=(same.why,) if self._step is not None else (same.why, _ALONE),
             undo="Use the loader that was given.",
         )
         return OptimizedLoader(made, record)
