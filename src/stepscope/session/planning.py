@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stepscope.checkpointing.planner import Planner
     from stepscope.collect.sampling import Guide
     from stepscope.model.checkpoint_plan import PlanReport
+    from stepscope.tune.injection import Site
 
 __all__ = ["guide_for", "plan_checkpoints"]
 
@@ -68,39 +69,28 @@ def guide_for(wish: str, run: Path, recorder: Recorder, leave: Callable[[], None
         return None
     asked = PlanWish(**json.loads(wish))
     if asked.path:
-        return _Applying(asked.path, recorder)
+        from stepscope.tune.changes.plan import Plan
+
+        applying = Plan({"path": asked.path}, _Saying(asked.path, recorder))
+        applying.install()
+        return applying
     return _Finding(asked, run, recorder, leave)
 
 
-class _Applying:
-    """Applies a plan to the first model that has the modules it names, before that one runs."""
+class _Saying:
+    """Tells the user what became of a plan."""
 
     def __init__(self, path: str, recorder: Recorder) -> None:
         self._path, self._recorder = path, recorder
-        self._is_done = False
-        self._why = ""
 
-    def seen(self, module: Any) -> None:
-        if self._is_done:
-            return
-        try:
-            from stepscope.checkpointing.manager import CheckpointManager
-            from stepscope.collect.checkpoints import door
+    def applied(self, what: str, site: Site | None = None) -> None:
+        """The run shows it."""
 
-            CheckpointManager(module).apply_file(self._path)
-            door().shut = True  # the plan takes the place of the program's own checkpoints
-            self._is_done = True
-        except StepscopeError as error:
-            self._why = self._why or str(error)
-        except Exception as error:  # noqa: BLE001 - the border with the user's program
-            self._recorder.failed("applying the checkpoint plan", error)
-            self._is_done = True
+    def refused(self, why: str, site: Site | None = None) -> None:
+        _say(f"the plan {self._path} is not applied: {why}")
 
-    def stepped(self, _: Any) -> None:
-        if not self._is_done:
-            self._is_done = True
-            why = self._why or "no module ran in the first step."
-            _say(f"the plan {self._path} is not applied: {why}")
+    def failed(self, where: str, error: BaseException) -> None:
+        self._recorder.failed(where, error)
 
 
 class _Finding:

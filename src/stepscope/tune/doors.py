@@ -23,7 +23,7 @@ _PATHS: Final = {
 _NAMES: Final = ("path", "src", "dst", "file")
 _ABOUT_FOLDERS: Final = ("dir_fd", "src_dir_fd", "dst_dir_fd")
 _LEAVING: Final = ("_exit", "system", "posix_spawn", "posix_spawnp", "execv", "execve")
-_WRAPPER: Final = f"stepscope{os.sep}chain.py"  # see collect.chain.placed
+_WRAPPERS: Final = (f"stepscope{os.sep}chain.py", f"collect{os.sep}chain.py")  # chain.placed
 _ABILITIES: Final = ("supports_dir_fd", "supports_fd", "supports_follow_symlinks")
 
 
@@ -110,6 +110,6 @@ def is_ours() -> bool:
     """Whether a wrapper was called by stepscope, which looks at files to measure them, not to use
     what is in them. Other wrappers on the way are passed over."""
     frame = sys._getframe(2)
-    while frame.f_code.co_filename.endswith(_WRAPPER) and frame.f_back is not None:
+    while frame.f_code.co_filename.endswith(_WRAPPERS) and frame.f_back is not None:
         frame = frame.f_back
     return str(frame.f_globals.get("__name__", "")).startswith("stepscope.")

@@ -67,7 +67,11 @@ class Logging(Injection):
             late = self._late(path, opens, file, mode)
             if late is None:
                 return opens(*plain)
-            text = io.TextIOWrapper(late, encoding, errors, newline, buffering == 1)
+            try:
+                text = io.TextIOWrapper(late, encoding, errors, newline, buffering == 1)
+            except BaseException:
+                late.close()
+                raise
             text.mode = mode  # type: ignore[misc]
             return text
 

@@ -13,11 +13,11 @@ DATA = TensorDataset(torch.arange(24.0))
 
 
 def make(*args: object, **more: object) -> DataLoader[object]:
-    return DataLoader(*args, **more)  # type: ignore[arg-type]
+    return DataLoader(*args, **more)
 
 
 def sizes(loader: DataLoader[object]) -> list[int]:
-    return [len(batch[0]) for batch in loader]  # type: ignore[index]
+    return [len(batch[0]) for batch in loader]
 
 
 def test_a_shuffling_loader_gives_so_many_times_more_samples() -> None:
@@ -44,7 +44,7 @@ def test_batches_that_the_dataset_cannot_fill_are_refused() -> None:
 
 def test_all_samples_come_once() -> None:
     with installed(Batch, factor=2):
-        got = torch.cat([batch[0] for batch in make(DATA, 4, True)])  # type: ignore[index]
+        got = torch.cat([batch[0] for batch in make(DATA, 4, True)])
     assert sorted(got.tolist()) == list(range(24))
 
 

@@ -48,8 +48,14 @@ def test_a_machine_without_accelerators_refuses() -> None:
 
 @pytest.mark.parametrize(
     ("args", "kwargs"),
-    [(("cuda",), {}), (("cuda:0",), {}), ((0,), {}), ((torch.device("cuda"),), {}), ((), {"device": "cuda"})],
-)  # fmt: skip
+    [
+        (("cuda",), {}),
+        (("cuda:0",), {}),
+        ((0,), {}),
+        ((torch.device("cuda"),), {}),
+        ((), {"device": "cuda"}),
+    ],
+)
 def test_pinned_tensors_go_to_the_device_unawaited(
     pinned: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -10,9 +12,7 @@ from stepscope.tune.changes.optimizer import Optimizer
 from tests.unit.tune.changes.host_support import installed, small_model, train
 
 
-def make(
-    kind: type[torch.optim.Optimizer], model: nn.Module, *args: object, **more: object
-) -> torch.optim.Optimizer:
+def make(kind: type[torch.optim.Optimizer], model: nn.Module, *args: Any, **more: Any) -> Any:
     return kind(model.parameters(), *args, **more)
 
 
@@ -38,10 +38,9 @@ def test_the_other_way_is_given_up_for_it() -> None:
 
 
 def test_foreach_given_by_position_takes_no_second_one() -> None:
+    given = (0.01, 0.99, 1e-8, 0, 0, False, False, False)  # the last one: foreach
     with installed(Optimizer, foreach=True) as (_, heard):
-        optimizer = make(
-            torch.optim.RMSprop, small_model(), 0.01, 0.99, 1e-8, 0, 0, False, False, False
-        )
+        optimizer = make(torch.optim.RMSprop, small_model(), *given)
     assert optimizer.param_groups[0]["foreach"] is True
     assert heard.whats == ["RMSprop(foreach=True)"]
 
@@ -62,7 +61,7 @@ def test_a_combination_that_torch_refuses_is_made_as_the_program_wanted() -> Non
 
 def test_groups_keep_what_is_theirs() -> None:
     model = small_model()
-    first, last = list(model.children())[0], list(model.children())[-1]
+    first, _, last = model.children()
     with installed(Optimizer, fused=True):
         optimizer = torch.optim.SGD(
             [{"params": first.parameters()}, {"params": last.parameters(), "lr": 0.5}], lr=0.1
@@ -76,7 +75,7 @@ class Named(torch.optim.Adam):
 
 
 class Own(torch.optim.Adam):
-    def step(self, closure: object = None) -> None:  # type: ignore[override]
+    def step(self, closure: object = None) -> None:
         for group in self.param_groups:
             for parameter in group["params"]:
                 parameter.data.sub_(parameter.grad, alpha=group["lr"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.utils.checkpoint as checkpointing
 from torch import nn
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
-import torch.utils.checkpoint as checkpointing
 from stepscope.collect.checkpoints import door
 from stepscope.tune.changes.recompute import Recompute
 from tests.unit.tune.changes.host_support import installed, train

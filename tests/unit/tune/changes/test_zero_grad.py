@@ -34,7 +34,7 @@ def losses(by_module: bool = False) -> list[float]:
 
 
 @pytest.mark.parametrize("by_module", [False, True])
-def test_losses_stay_to_the_bit_where_parameters_get_no_gradient_in_some_steps(
+def test_losses_stay_to_the_bit_where_some_get_no_gradient_in_a_step(
     by_module: bool,
 ) -> None:
     plain = losses(by_module)
