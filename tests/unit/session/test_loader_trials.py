@@ -40,11 +40,11 @@ class Broken(Numbers):
 def test_a_setting_is_measured_and_leaves_no_trace(samples: int, settings: LoaderSettings) -> None:
     loader = DataLoader(Numbers(samples), batch_size=4, shuffle=True)
     torch.manual_seed(3)
-    state, children = torch.get_rng_state(), multiprocessing.active_children()
+    state, children = torch.get_rng_state(), set(multiprocessing.active_children())
     took_s = LoaderTrials(loader, None, CONFIG, trial_s=0.01).measure(settings)
     assert 0 < took_s < math.inf
     assert torch.equal(torch.get_rng_state(), state)
-    assert multiprocessing.active_children() == children
+    assert set(multiprocessing.active_children()) <= children, "its workers have ended"
     assert loader.num_workers == 0
 
 
