@@ -153,7 +153,7 @@ def _show(tuning: Tuning, name: str, options: TuneOptions) -> None:
     if options.diff or options.write:
         from stepscope.session.tune_patch import show_patch
 
-        show_patch(tuning, write=options.write)
+        show_patch(tuning, options.words, write=options.write)
 
 
 def _show_proposals(found: Sequence[Change], options: TuneOptions) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from stepscope.model.trial import Tuning
@@ -13,23 +14,32 @@ from stepscope.tune.patch import write as write_patch
 __all__ = ["show_patch"]
 
 
-def show_patch(tuning: Tuning, *, write: bool) -> None:
+def show_patch(tuning: Tuning, words: Sequence[str], *, write: bool) -> None:
     """The diff on stdout; with `write` into the files. What cannot be written is said, with the
-    setting to use instead."""
+    setting to use instead. words: the program's command line."""
     root = Path.cwd()
     pairs = [
         (change, [one for one in tuning.applied if one.change == change.name and not one.refused])
         for change in tuning.kept
     ]
-    patch = patch_for(pairs, root)
+    patch = patch_for(pairs, root, _script(words))
     text = unified(patch, root)
     if text:
-        sys.stdout.write(text)
         sys.stdout.flush()
+        # A source that is not UTF-8 is shown as the bytes that it has.
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+        sys.stdout.buffer.flush()
     if write:
         for path in write_patch(patch):
             say(f"written: {path}")
+    for note in patch.notes:
+        say(note)
     for one in patch.refused:
         say(f"{one.change.name} is not in the patch: {one.why}. Instead: {one.setting}")
     if not text and not patch.refused:
         say("there is nothing to write into the source.")
+
+
+def _script(words: Sequence[str]) -> Path | None:
+    """The program's main file, where the command line names one."""
+    return next((Path(word) for word in words if word.endswith(".py")), None)
