@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from stepscope.advise.catalogue import recommend
 from stepscope.model.finding import Finding
@@ -14,13 +14,21 @@ from stepscope.model.metrics import PerformanceMetrics
 from stepscope.model.optimization import StepCosts
 from stepscope.model.phases import Phase
 from stepscope.model.summary import Summary
-from stepscope.session.blocks import BlockProfile, Config
+from stepscope.session.blocks import BlockProfile, Tracing
+from stepscope.session.blocks import Config as BlockConfig
 
 __all__ = ["AdvancedBlock", "Measured", "Seen", "data_metrics", "plain_finding", "recommendations"]
 
 _TRAINING = ("optimizer", "backward")  # how the steps of a training loop are found
 _MOST_FUNCTIONS, _MOST_SAMPLES = 100, 8
 _NO_DATA = "No training loop ran and no loader was profiled: there are no figures of data loading."
+
+
+class Config(BlockConfig, Protocol):
+    """What is read of a ProfilingConfig."""
+
+    @property
+    def enable_tracemalloc(self) -> bool: ...
 
 
 class Measured(NamedTuple):
@@ -70,16 +78,19 @@ class AdvancedBlock:
 
     def __init__(self, config: Config) -> None:
         self._block = BlockProfile("advanced", config, gpu=True)
+        self._tracing = Tracing(wanted=config.enable_tracemalloc)
 
     @property
     def is_open(self) -> bool:
         return self._block.is_open
 
     def open(self) -> None:
+        self._tracing.start()
         self._block.open()
 
     def close(self) -> Measured:
         metrics, found = self._block.close()
+        self._tracing.stop()
         found = [_advised(one) for one in found]
         if found:
             metrics = replace(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -87,6 +88,16 @@ def test_profilers_run_within_each_other_and_again() -> None:
         assert inner.stop_profiling()["data"].calls == steps
     assert outer.stop_profiling()["data"].calls == 5
     assert inner.get_profiling_summary()["profiled"] == 2
+
+
+def test_python_s_own_objects_are_counted_where_that_is_wished() -> None:
+    profiler = AdvancedProfiler(ProfilingConfig(enable_tracemalloc=True))
+    profiler.start_profiling()
+    kept = bytearray(8 * 2**20)
+    metrics = profiler.stop_profiling()["combined"]
+    assert metrics.peak_heap_mb is not None
+    assert metrics.peak_heap_mb >= len(kept) / 2**20
+    assert not tracemalloc.is_tracing()
 
 
 def test_the_summary_is_plain_json() -> None:
