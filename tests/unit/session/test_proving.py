@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from random import Random
+
+import pytest
 
 from stepscope.session.proving import prove
 
@@ -49,3 +53,27 @@ def test_a_gain_of_4_percent_is_too_little_however_sure() -> None:
 def test_what_never_takes_any_time_cannot_be_compared() -> None:
     speedup, *_ = prove(taking([], "a", 0.0), taking([], "b", 0.0))
     assert speedup is None
+
+
+@pytest.mark.parametrize("noise", [0.03, 0.1, 0.3])
+def test_where_there_is_no_difference_a_gain_is_rarely_claimed(noise: float) -> None:
+    random = Random(1)
+
+    def measure() -> float:
+        return math.exp(random.gauss(0.0, noise))
+
+    claimed = 0
+    for _ in range(300):
+        speedup, *_ = prove(measure, measure)
+        claimed += speedup is not None and speedup.is_proved
+    assert claimed <= 15, "5 % of them"
+
+
+def test_twice_as_fast_is_found_in_noise_of_10_percent() -> None:
+    random = Random(1)
+
+    def taking(seconds: float) -> Callable[[], float]:
+        return lambda: seconds * math.exp(random.gauss(0.0, 0.1))
+
+    found = [prove(taking(2.0), taking(1.0))[0] for _ in range(50)]
+    assert all(one is not None and one.is_proved for one in found)
