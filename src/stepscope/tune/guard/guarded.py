@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import re
 import shutil
 import stat
 import sys
@@ -59,6 +61,7 @@ def prepare(folder: Path, run: Path, allowed: Sequence[Path] = ()) -> Guarded:
     (scratch / "files").mkdir()
     # Not in the scratch folder: names of sockets in it may have some 100 characters in all.
     temporary = Path(tempfile.mkdtemp(prefix="stepscope-")).resolve()
+    _share_compiled(temporary, compiled)
     known = [scratch, temporary, run.resolve(), compiled, *(one.resolve() for one in allowed)]
     writable = [*_SYSTEM, *map(str, known)]
     (scratch / ALLOWED_FILE).write_bytes(b"\0".join(map(os.fsencode, writable)))
@@ -72,6 +75,17 @@ def prepare(folder: Path, run: Path, allowed: Sequence[Path] = ()) -> Guarded:
         scratch,
         temporary,
     )
+
+
+def _share_compiled(temporary: Path, compiled: Path) -> None:
+    """torch keeps precompiled headers (150 MB, some ten seconds) in the temporary folder, wherever
+    its cache is. They are the same for all trials."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, ModuleNotFoundError, OSError):  # a user without a name
+        user = f"uid_{os.getuid()}"
+    name = re.sub(r'[\\/:*?"<>|]', "_", user)
+    (temporary / f"torchinductor_{name}").symlink_to(compiled)
 
 
 def _trampoline() -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
 from stepscope.tune.guard.guarded import prepare, unlock
 
@@ -26,6 +27,19 @@ def test_trials_have_scratch_folders_of_their_own_and_one_cache(tmp_path: Path) 
     shared = one.environment["TORCHINDUCTOR_CACHE_DIR"]
     assert shared == two.environment["TORCHINDUCTOR_CACHE_DIR"]
     assert Path(shared).is_dir()
+
+
+def test_what_torch_compiles_into_the_temporary_folder_is_shared_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guarded = prepare(tmp_path / "tuning", tmp_path / "run")
+    monkeypatch.setattr(tempfile, "tempdir", str(guarded.temporary))
+    shared = Path(guarded.environment["TORCHINDUCTOR_CACHE_DIR"])
+    assert Path(default_cache_dir()).resolve() == shared
+    (shared / "header").write_text("not counted: it is no trial's own")
+    assert guarded.written_bytes() == 0
+    guarded.remove()
+    assert (shared / "header").exists()
 
 
 def test_both_layers_allow_the_same_folders(tmp_path: Path) -> None:
