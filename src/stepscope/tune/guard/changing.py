@@ -57,7 +57,7 @@ class Changing:
         *,
         src_dir_fd: int | None = None,
         dst_dir_fd: int | None = None,
-        follow_symlinks: bool = True,
+        follow_symlinks: bool = True,  # not heeded: Linux links to the link itself either way
     ) -> None:
         old = self._view.find(src, src_dir_fd, follow=False)
         source = old.real if old.through else self._copying.bring(old)
@@ -113,9 +113,11 @@ class Changing:
         self._must_be_replaceable(new, by_folder=is_folder)
         target = new.real if new.through else self._copying.room(new)
         source = old.real if old.through else self._taken_up(old)
-        self._hide(new)  # what an original folder or link of that name leads to is not in the new
         self._hide(old)
         _move(source, target)
+        # After it, so that the name always leads to something. What an original folder or link of
+        # that name holds is not in the new one.
+        self._hide(new)
 
     def _new(self, path: AnyPath, dir_fd: int | None) -> str:
         """Where to make something new."""

@@ -52,7 +52,8 @@ class Guarded:
 def prepare(folder: Path, run: Path, allowed: Sequence[Path] = ()) -> Guarded:
     """Make a scratch folder in `folder`, which is the tuning's own: trials share caches in it.
 
-    run: the trial's run folder. Into it and into `allowed` the program writes as it is.
+    run: the trial's run folder. Into it and into `allowed` the program writes as it is; they must
+    be there when it starts.
     """
     folder = folder.resolve()
     compiled = folder / "compiled"

@@ -28,6 +28,7 @@ class Reading:
 
     def __init__(self, view: View, copying: Copying) -> None:
         self._view, self._copying = view, copying
+        self._access = self.asking(raw.access)
 
     def asking(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """The same call, answered from the merged view."""
@@ -87,7 +88,7 @@ class Reading:
 
     def access(self, path: AnyPath | int, mode: int, **named: Any) -> bool:
         try:
-            return bool(self.asking(raw.access)(path, mode, **named))
+            return bool(self._access(path, mode, **named))
         except OSError:  # there is no such place
             return False
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.tune.guard import raw
 from stepscope.tune.guard.redirect import Redirect
 
 
@@ -73,6 +74,23 @@ def test_what_cannot_be_opened_says_so(redirect: Redirect, project: Path) -> Non
         write(redirect, project / "log.jsonl" / "file.txt", "w", "")
     with pytest.raises(IsADirectoryError):
         write(redirect, project / "data", "w", "")
+
+
+def test_what_the_user_may_not_write_to_is_refused(
+    redirect: Redirect, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = raw.access  # asked instead of the system's modes, which do not hold for root
+
+    def access(path: str, mode: int, **named: bool) -> bool:
+        return not mode & os.W_OK and real(path, mode, **named)
+
+    monkeypatch.setattr(raw, "access", access)
+    for name in ("log.jsonl", "new.txt"):
+        with pytest.raises(PermissionError, match=name):
+            write(redirect, project / name, "a", "")
+    with pytest.raises(PermissionError):
+        redirect.changing.remove(project / "log.jsonl")
+    assert read(redirect, project / "log.jsonl") == '{"step": 1}\n'
 
 
 def test_a_pipe_of_the_user_is_not_written_to(redirect: Redirect, tmp_path: Path) -> None:
