@@ -12,10 +12,11 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stepscope.advise.simulate import BatchWork, Loader, near_best, simulated
 from stepscope.advise.throughput import NEAR_BEST, LoaderCosts
+from stepscope.tune.loader_settings import Limits, LoaderSettings
 
 __all__ = ["Found", "Limits", "LoaderSettings", "loader_model", "predicted_s", "search_loader"]
 
@@ -23,62 +24,8 @@ _CLOSE = 0.2  # beyond the best: may be the best itself, and is measured again;
 _DOUBT = 0.5  # and so is what lies within this part of how far measurements of one lie apart
 _SHARE_OF_GRID = 3  # a third of all settings is measured at most,
 _LEAST = 3  # and never fewer than these
-_REPEATS = 3
-
-
-class LoaderSettings(NamedTuple):
-    """Arguments of a DataLoader that alter neither its samples nor their order."""
-
-    num_workers: int
-    prefetch_factor: int | None = None  # None: there are no workers
-    persistent_workers: bool = False
-    pin_memory: bool = False
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """What it takes of the machine: of two that are as fast, the smaller one is chosen."""
-        return self.num_workers, self.prefetch_factor or 0
-
-    def arguments(self) -> dict[str, Any]:
-        """As DataLoader takes them."""
-        return self._asdict()
-
-    def __str__(self) -> str:
-        words = [f"num_workers={self.num_workers}"]
-        if self.num_workers:
-            words += [f"prefetch_factor={self.prefetch_factor}"]
-        words += [name for name in ("persistent_workers", "pin_memory") if getattr(self, name)]
-        return ", ".join(words)
-
-
-class Limits(NamedTuple):
-    """What may be tried. Bytes of 0: not known, and so not limited."""
-
-    most_workers: int
-    prefetch_factors: tuple[int, ...] = (2, 4, 8)
-    persistent_workers: bool = True
-    pin_memory: bool = False
-    memory_bytes: float = 0.0  # that workers and the batches in them may take together
-    worker_bytes: float = 0.0
-    batch_bytes: float = 0.0
-
-    def fits(self, settings: LoaderSettings) -> bool:
-        waiting_bytes = (settings.prefetch_factor or 0) * self.batch_bytes
-        taken_bytes = settings.num_workers * (self.worker_bytes + waiting_bytes)
-        return not self.memory_bytes or taken_bytes <= self.memory_bytes
-
-    def settings(self, workers: int, prefetch: int | None = None) -> LoaderSettings:
-        if not workers:
-            return LoaderSettings(0, pin_memory=self.pin_memory)
-        ahead = prefetch or self.prefetch_factors[0]
-        return LoaderSettings(workers, ahead, self.persistent_workers, self.pin_memory)
-
-    def grid(self) -> list[LoaderSettings]:
-        """All that could be measured, the smallest first."""
-        made = [self.settings(0)]
-        for workers in range(1, self.most_workers + 1):
-            made += [self.settings(workers, ahead) for ahead in self.prefetch_factors]
-        return [one for one in made if self.fits(one)]
+_REPEATS = 4
+_BELIEVED = 3  # measurements: so many are believed, whatever the model says
 
 
 class Found(NamedTuple):
@@ -90,7 +37,8 @@ class Found(NamedTuple):
     predicted_s: Mapping[LoaderSettings, float]
 
     def time_s(self, settings: LoaderSettings) -> float:
-        return statistics.median(self.times_s[settings])
+        """The shortest: other programs make a measurement longer, never shorter."""
+        return min(self.times_s[settings])
 
 
 def loader_model(costs: LoaderCosts) -> Loader:
@@ -171,23 +119,24 @@ class _Search:
         return next(same, present)
 
     def _time_s(self, settings: LoaderSettings) -> float:
-        return statistics.median(self._times_s[settings])
+        return min(self._times_s[settings])
 
-    def _correction(self, settings: LoaderSettings) -> float:
-        """Sending a batch is not known before there are workers: by how much those that were
-        measured took longer than predicted."""
+    def _correction(self, settings: LoaderSettings) -> float | None:
+        """Sending a batch is not known before there are workers: by how much others that were
+        measured took longer than predicted. None: no other was."""
         alike = [
             self._time_s(one) / self._known[one]
             for one in self._times_s
             if one in self._known and bool(one.num_workers) == bool(settings.num_workers)
+            if one != settings
         ]
         sound = [one for one in alike if math.isfinite(one)]
-        return statistics.median(sound) if sound else 1.0
+        return statistics.median(sound) if sound else None
 
     def _expected_s(self, settings: LoaderSettings) -> float:
         if settings in self._times_s:
             return self._time_s(settings)
-        return self._known[settings] * self._correction(settings)
+        return self._known[settings] * (self._correction(settings) or 1.0)
 
     def _best_predicted(self) -> LoaderSettings:
         usual = [one for one in self._grid if not self._is_deep(one)]
@@ -222,11 +171,21 @@ class _Search:
         for number in range(1, self._repeats):
             best_s = min(map(self._time_s, self._times_s))
             limit_s = best_s * (1.0 + max(_CLOSE, _DOUBT * self._noise()))
-            close = [one for one in self._times_s if self._time_s(one) <= limit_s]
+            close = [one for one in self._times_s if self._may_be_best(one, limit_s)]
             if len(close) < 2 or not math.isfinite(best_s) or self.is_enough():
                 return
             for one in _forth_and_back(close, number):
                 self._times_s[one].append(self._measure(one))
+
+    def _may_be_best(self, settings: LoaderSettings, limit_s: float) -> bool:
+        """One or two bad measurements are not believed where the model says otherwise."""
+        times_s = self._times_s[settings]
+        if self._time_s(settings) <= limit_s:
+            return True
+        factor = self._correction(settings)
+        if settings not in self._known or factor is None or not math.isfinite(min(times_s)):
+            return False
+        return len(times_s) < _BELIEVED and self._known[settings] * factor <= limit_s
 
     def _noise(self) -> float:
         """How far measurements of one setting lie apart, as a share; 0: none was repeated yet."""
