@@ -6,24 +6,23 @@ nobody has to open anything, and whoever receives the batch gets what he would h
 
 from __future__ import annotations
 
-from array import array
+import os
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 __all__ = ["packed"]
 
-SMALL_ARRAY_BYTES = 16_384  # less than this costs no more in the pipe than in shared memory
+SMALL_ARRAY_BYTES = 16_384  # less than this is left where it is
+FEW_BYTES = 1 << 21  # of arrays in a batch: up to here, the pipe is no dearer than shared memory
 LARGE_TENSOR_BYTES = 65_536  # more than this is worth a piece of its own, which torch gives it
 FEW_TENSORS = 8
-_LONG_LIST = 2_048  # numbers
 _ALIGNED = 64  # bytes
 _DEPTH = 6
-_NUMBERS = {int: "q", float: "d"}
 
 
 class _Part(NamedTuple):
-    """Where a thing lies in the piece, and what it is: "tensor", "array" or "list"."""
+    """Where a thing lies in the piece, and what it is: "tensor" or "array"."""
 
     kind: str
     start: int
@@ -42,12 +41,11 @@ class _Piece:
         self.size = 0
         self._memory: Any = None
 
-    def add(self, kind: str, source: Any, nbytes: int, dtype: Any, **more: Any) -> _StandIn:
+    def add(self, kind: str, source: Any, nbytes: int) -> _StandIn:
         start = -(-self.size // _ALIGNED) * _ALIGNED
         self.size = start + nbytes
-        shape = tuple(more.get("shape", (nbytes,)))
-        fortran = bool(more.get("fortran", False))
-        self.parts.append(_Part(kind, start, self.size, dtype, shape, fortran))
+        shape, fortran = tuple(source.shape), kind == "array" and _is_fortran(source)
+        self.parts.append(_Part(kind, start, self.size, source.dtype, shape, fortran))
         self.sources.append(source)
         return _StandIn(self, len(self.parts) - 1)
 
@@ -55,15 +53,17 @@ class _Piece:
         """Copy everything into shared memory: once, and here, not when the queue gets to it."""
         import torch
 
-        memory = torch.empty(0, dtype=torch.uint8)
-        memory.set_(torch.UntypedStorage._new_shared(self.size), 0, (self.size,))
-        raw = memory.numpy()
-        for part, source in zip(self.parts, self.sources, strict=True):
-            if part.kind == "tensor":
-                _tensor(memory, part).copy_(source)
-            else:
-                raw[part.start : part.stop] = _bytes_of(source)
-        self._memory, self.sources = memory, []
+        file = os.memfd_create("stepscope-batch")
+        try:
+            os.ftruncate(file, self.size)
+            for part, source in zip(self.parts, self.sources, strict=True):
+                # Written, not copied into a mapping: that takes half the time for new pages.
+                _write(file, _bytes_of(source), part.start)
+            storage = torch.UntypedStorage._new_shared_fd_cpu(file, self.size)
+        finally:
+            os.close(file)
+        self._memory = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (self.size,))
+        self.sources = []
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return _unpacked, (self._memory, [tuple(part) for part in self.parts])
@@ -104,8 +104,6 @@ def _rebuilt(memory: Any, part: _Part) -> Any:
     if part.kind == "tensor":
         return _tensor(memory, part)
     raw = memory.numpy()[part.start : part.stop]
-    if part.kind == "list":
-        return raw.view(part.dtype).tolist()
     return raw.view(part.dtype).reshape(part.shape, order="F" if part.fortran else "C")
 
 
@@ -113,14 +111,21 @@ def _tensor(memory: Any, part: _Part) -> Any:
     return memory[part.start : part.stop].view(part.dtype).view(part.shape)
 
 
-def _bytes_of(source: Any) -> Any:
-    """An array as bytes in the order in which it lies in memory."""
+def _bytes_of(source: Any) -> memoryview:
+    """A tensor or an array as bytes in the order in which it lies in memory."""
     import numpy as np
+    import torch
 
-    if isinstance(source, array):
-        return np.frombuffer(source, dtype=np.uint8)
-    lying = source.T if _is_fortran(source) else np.ascontiguousarray(source)
-    return lying.reshape(-1).view(np.uint8)
+    if isinstance(source, torch.Tensor):
+        return memoryview(source.reshape(-1).view(torch.uint8).numpy())
+    lying: Any = source.T if _is_fortran(source) else np.ascontiguousarray(source)
+    return memoryview(lying.reshape(-1).view(np.uint8))
+
+
+def _write(file: int, data: memoryview, at: int) -> None:
+    done = 0
+    while done < len(data):
+        done += os.pwrite(file, data[done:], at + done)
 
 
 def _is_fortran(source: Any) -> bool:
@@ -128,10 +133,15 @@ def _is_fortran(source: Any) -> bool:
 
 
 def packed(batch: Any) -> Any:
-    """The batch with stand-ins for its arrays, long lists of numbers and many small tensors.
+    """The batch with stand-ins for its arrays and many small tensors.
 
-    The batch itself where there is too little to gain by it.
+    The batch itself where there is too little to gain by it: lists of numbers, say, are no dearer
+    in the pipe.
     """
+    import torch
+
+    if torch.multiprocessing.get_sharing_strategy() != "file_descriptor":
+        return batch
     packer = _Packer()
     packer.look(batch, _DEPTH)
     if not packer.pays():
@@ -146,7 +156,6 @@ class _Packer:
         self.piece = _Piece()
         self._arrays: dict[int, Any] = {}
         self._tensors: dict[int, Any] = {}
-        self._lists: dict[int, array[Any]] = {}
         self._made: dict[int, Any] = {}
         self._met: set[int] = set()
 
@@ -164,29 +173,18 @@ class _Packer:
             if _is_small(value):
                 self._tensors[id(value)] = value
         elif kind in (list, tuple) or isinstance(value, tuple):
-            if not self._numbers(value):
-                for one in value:
-                    self.look(one, depth - 1)
+            for one in value:
+                self.look(one, depth - 1)
         elif kind is dict:
             for one in value.values():
                 self.look(one, depth - 1)
 
-    def _numbers(self, value: Any) -> bool:
-        """Whether this is a long list of numbers of one kind."""
-        if type(value) is not list or len(value) < _LONG_LIST or type(value[0]) not in _NUMBERS:
-            return False
-        kinds = set(map(type, value))
-        if len(kinds) == 1:
-            try:
-                self._lists[id(value)] = array(_NUMBERS[kinds.pop()], value)
-            except OverflowError:  # an int of more than 64 bits
-                pass
-        return True  # whatever it holds, there is nothing to look into
-
     def pays(self) -> bool:
         if len(self._tensors) < FEW_TENSORS or _overlap(self._tensors.values()):
             self._tensors = {}
-        return bool(self._arrays or self._tensors or self._lists)
+        if sum(one.nbytes for one in self._arrays.values()) < FEW_BYTES and not self._tensors:
+            self._arrays = {}
+        return bool(self._arrays or self._tensors)
 
     def replaced(self, value: Any, depth: int) -> Any:
         """The same, with stand-ins."""
@@ -202,17 +200,9 @@ class _Packer:
     def _replacement(self, value: Any, depth: int) -> Any:
         key, kind = id(value), type(value)
         if key in self._arrays:
-            fortran = _is_fortran(value)
-            return self.piece.add(
-                "array", value, value.nbytes, value.dtype, shape=value.shape, fortran=fortran
-            )
+            return self.piece.add("array", value, value.nbytes)
         if key in self._tensors:
-            nbytes = value.numel() * value.element_size()
-            return self.piece.add("tensor", value, nbytes, value.dtype, shape=value.shape)
-        if key in self._lists:
-            numbers = self._lists[key]
-            dtype = "<i8" if numbers.typecode == "q" else "<f8"
-            return self.piece.add("list", numbers, len(numbers) * 8, dtype)
+            return self.piece.add("tensor", value, value.numel() * value.element_size())
         if kind is dict:
             return {name: self.replaced(one, depth - 1) for name, one in value.items()}
         if kind in (list, tuple):

@@ -14,7 +14,7 @@ from tests.unit.tune.changes.loading import Heard, epochs, watched
 
 ALL: dict[str, dict[str, Any]] = {
     "packing": {},
-    "cache": {"limit_bytes": 1 << 20},
+    "cache": {"limit_bytes": 1 << 24},
     "fetch-threads": {"threads": 2},
     "vectorise": {},
     "batched": {},
@@ -24,7 +24,7 @@ ALL: dict[str, dict[str, Any]] = {
 
 class Volumes(Dataset):
     def __init__(self) -> None:
-        self.x = np.random.default_rng(1).normal(size=(24, 64, 32))
+        self.x = np.random.default_rng(1).normal(size=(24, 256, 256))
 
     def __len__(self) -> int:
         return len(self.x)

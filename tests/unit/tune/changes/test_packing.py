@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
+from stepscope.collect.digest import digest
 from stepscope.collect.envelope import payload_bytes
 from stepscope.tune.changes.packing import Packing
 from stepscope.tune.loading.pack import packed
@@ -23,19 +24,16 @@ class Named(NamedTuple):
     y: Any
 
 
-BIG = np.arange(8_192, dtype=np.float32).reshape(64, 128)
+BIG = np.arange(1 << 19, dtype=np.float32).reshape(512, 1_024)  # 2 MiB
 TENSORS = [torch.full((7,), float(number)) for number in range(12)]
 BATCHES: dict[str, Any] = {
     "an array": BIG,
     "Fortran's order": np.asfortranarray(BIG),
-    "every second row": BIG[::2],
-    "bytes and words": {"a": np.zeros((200, 100), np.uint8), "b": np.array(["word"] * 4_096)},
-    "times": np.arange(4_096).astype("datetime64[s]"),
-    "records": np.zeros(2_048, dtype=[("a", "<f8"), ("b", "<i2")]),
+    "every second row": np.concatenate([BIG, BIG])[::2],
+    "bytes and words": {"a": np.zeros((200, 100), np.uint8), "b": np.array(["word"] * (1 << 17))},
+    "times": np.arange(1 << 18).astype("datetime64[s]"),
+    "records": np.zeros(1 << 18, dtype=[("a", "<f8"), ("b", "<i2")]),
     "a small array beside it": (BIG, np.arange(3)),
-    "numbers": [[0.5, -0.0, float("nan")] * 1_000, [*range(3_000)], [True] * 3_000],
-    "numbers of two kinds": [0, 0.5] * 2_000,
-    "a large number": [1 << 70] * 3_000,
     "many tensors": TENSORS,
     "of several kinds": {
         f"{dtype}": [torch.ones(3, 2, dtype=dtype), *TENSORS]
@@ -88,7 +86,7 @@ def test_a_packed_batch_arrives_as_it_would_have(what: str) -> None:
     plain, arrived = sent(batch), sent(packed(batch))
 
     assert kinds(arrived) == kinds(plain)
-    assert repr(arrived) == repr(plain)
+    assert digest(arrived) == digest(plain) is not None
 
 
 def test_arrays_and_tensors_that_arrived_can_be_written_each_by_itself() -> None:
@@ -115,7 +113,9 @@ def test_the_same_array_twice_is_one_array_there_too() -> None:
         [*torch.ones(20, 4).expand(20, 4)][:3],
         [base[start : start + 4] for base in [torch.arange(40)] for start in range(12)],
         [torch.ones(2, requires_grad=True) for _ in range(12)],
-        np.array([None] * 5_000),
+        np.array([None] * 200_000),
+        [0.5] * 200_000,
+        BIG[1:],
         "text",
     ],
 )
