@@ -51,6 +51,7 @@ class Background:
         self._failed: list[Job] = []
         self._thread: threading.Thread | None = None
         self._wanted = 0  # threads that wait for a file
+        self._is_idle = False  # the thread waits for work: only then it is woken, it takes turns
         self._rests: dict[str, float] = {}  # path → until when a new version of it may wait
 
     @property
@@ -73,7 +74,8 @@ class Background:
                     target=self._work, name="stepscope-saving", daemon=True
                 )
                 self._thread.start()
-            self._turn.notify_all()
+            if self._is_idle:
+                self._turn.notify_all()
 
     def _drop_older(self, job: Job) -> None:
         for older in [one for one in self._waiting if one.path == job.path and one is not job]:
@@ -113,7 +115,8 @@ class Background:
             found[0].path = target
             if found[0] is not self._active:
                 self._drop_older(found[0])
-            self._turn.notify_all()
+            if self._wanted:
+                self._turn.notify_all()
             return True
 
     def _is_simple(self, source: str, target: str) -> bool:
@@ -146,7 +149,9 @@ class Background:
         while True:
             with self._turn:
                 while not self._waiting or (rest_s := self._rest_s()) > 0:
+                    self._is_idle = not self._waiting
                     self._turn.wait(rest_s if self._waiting else None)
+                self._is_idle = False
                 job = self._active = self._waiting.pop(0)
                 began = self._clock()
             error = self._written(job)
@@ -156,7 +161,8 @@ class Background:
                 self._active = None
                 if error is not None:
                     self._failed.append(job)
-                self._turn.notify_all()
+                if self._wanted:
+                    self._turn.notify_all()
             if error is None:
                 job.release()
 

@@ -37,10 +37,10 @@ class Snapshots:
         self._torch = torch
         self._free: dict[int, list[Any]] = {}
         self._limits: OwnLimits | None = None
-        self._plain = (
+        self.plain = frozenset((
             type(None), bool, int, float, complex, str, bytes, type, FunctionType,
             BuiltinFunctionType, torch.dtype, torch.device, torch.Size, torch.layout,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def take(self, value: Any) -> Taken:
         """Raises Unlike."""
@@ -61,9 +61,6 @@ class Snapshots:
     def clear(self) -> None:
         self._free.clear()
 
-    def is_plain(self, value: Any) -> bool:
-        return type(value) in self._plain or isinstance(value, type)
-
     def storage(self, size_bytes: int, fresh_bytes: int) -> Any:
         """fresh_bytes: taken anew so far. Raises Unlike where memory is short."""
         free = self._free.get(size_bytes)
@@ -81,20 +78,20 @@ class _Copying:
     """One copy."""
 
     def __init__(self, torch: Any, snapshots: Snapshots) -> None:
-        self._torch, self._snapshots = torch, snapshots
+        self._torch, self._snapshots, self._plain = torch, snapshots, snapshots.plain
         self._same: dict[int, tuple[Any, Any]] = {}  # id → what is kept alive, its copy
         self.storages: dict[int, Any] = {}
         self._fresh_bytes = 0
 
     def copy(self, value: Any) -> Any:
-        if self._snapshots.is_plain(value):
+        kind = type(value)
+        if kind in self._plain or isinstance(value, type):
             return value
         known = self._same.get(id(value))
         if known is not None:
             return known[1]
         if isinstance(value, self._torch.Tensor):
             return self._keep(value, self._tensor(value))
-        kind = type(value)
         if kind in (dict, OrderedDict):
             return self._dict(value)
         if kind is list:
@@ -139,7 +136,7 @@ class _Copying:
         )
         if is_parameter:
             return torch.nn.Parameter(new, requires_grad=tensor.requires_grad)
-        return new.requires_grad_(tensor.requires_grad)
+        return new.requires_grad_() if tensor.requires_grad else new
 
     def _storage(self, storage: Any) -> Any:
         found = self.storages.get(storage._cdata)
