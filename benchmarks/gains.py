@@ -137,10 +137,7 @@ def _healthy_job(script: Script, budget_s: float) -> Job:
 
 def _null_job(number: int, script: Script, budget_s: float) -> Job:
     def do(folder: Path) -> dict[str, Any]:
-        claims = programs.null_claims(script, budget_s, folder)
-        if not claims:
-            raise programs.Failed("no comparison came to its end")
-        return {"claims": claims}
+        return {"claims": programs.null_claims(script, budget_s, folder)}
 
     return Job(NULL, f"{script.name} {number}", budget_s, do)
 

@@ -110,9 +110,13 @@ def tune(script: Script, budget_s: float, folder: Path, options: Sequence[str] =
 
 
 def null_claims(script: Script, budget_s: float, folder: Path) -> list[bool]:
-    """For each comparison of the script with itself: was a gain claimed?"""
-    trials = tune(script, budget_s, folder, ("--only", NOTHING)).trials
-    return [bool(trial["kept"]) for trial in trials if trial["measured"]]
+    """For each comparison of the script with itself: was a gain claimed? Failed: there was none."""
+    tuned = tune(script, budget_s, folder, ("--only", NOTHING))
+    claims = [bool(trial["kept"]) for trial in tuned.trials if trial["measured"]]
+    if not claims:
+        why = " ".join(tuned.notes) or "; ".join(trial["why"] for trial in tuned.trials)
+        raise Failed(f"no comparison came to its end: {why}")
+    return claims
 
 
 def _run(folder: Path, config: Path | None) -> list[str]:

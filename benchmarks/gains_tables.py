@@ -7,7 +7,7 @@ import statistics
 from gains_cases import Kind
 from gains_counts import TUNED, TWIN, Gain, Saving, targets_of
 from gains_records import Records
-from harness import Result, table
+from harness import Result, at_most, table
 
 __all__ = ["result_of", "table_of"]
 
@@ -52,7 +52,8 @@ def result_of(records: Records) -> Result:
         "null": {"comparisons": len(claims), "claimed": sum(claims)},
         "problems": records.problems(),
     }
-    return Result("gains", figures, targets_of(gains, savings, healthy, claims))
+    failed = at_most("could not be measured", len(records.problems()), 0)
+    return Result("gains", figures, [*targets_of(gains, savings, healthy, claims), failed])
 
 
 def _gains(records: Records) -> list[Gain]:
