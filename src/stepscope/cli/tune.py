@@ -53,6 +53,9 @@ def add_to(commands: Any) -> None:
         "-o", "--output", metavar="FILE", type=Path, help="in place of stepscope.toml"
     )
     parser.add_argument("--json", metavar="FILE", type=Path, help="all results, as JSON")
+    parser.add_argument(
+        "--unguarded", action="store_true", help="let trials write where the program writes"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress, no table")
     parser.set_defaults(call=_tune, command=[])
 
@@ -77,6 +80,7 @@ def _tune(options: argparse.Namespace) -> int:
             diff=options.diff,
             write=options.write,
             quiet=options.quiet,
+            unguarded=options.unguarded,
         )
     )
 

@@ -40,13 +40,15 @@ _START_S: Final = 60.0  # that a program may take more than the run before it
 
 
 class BenchOptions(NamedTuple):
-    """steps: of a trial; 0: as many as it needs. memory_bytes: 0: nearly all there is."""
+    """steps: of a trial; 0: as many as it needs. memory_bytes: 0: nearly all there is. guarded: the
+    user's files are kept from what the program writes."""
 
     command: Command
     folder: Path  # for everything that trials leave
     budget_s: float
     steps: int = 0
     memory_bytes: int = 0
+    guarded: bool = True
 
 
 class ProgramBench:
@@ -149,17 +151,20 @@ class ProgramBench:
         return found
 
     def _run(self, run: Path, status: Path, settings: Settings, observer: Observer | None) -> Ended:
-        guarded = prepare(self._options.folder, run)
+        command = self._options.command
+        argv = (command.executable, *command.argv[1:])
         environment: Mapping[str, str] = {
             **child_environment(os.environ, run, status, settings),
-            **guarded.environment,
             "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
         }
-        argv = (*guarded.prefix, self._options.command.executable, *self._options.command.argv[1:])
+        if not self._options.guarded:
+            return run_program(argv, environment, run, self._limits(), observer)
+        guard = prepare(self._options.folder, run)
         try:
+            argv, environment = (*guard.prefix, *argv), {**environment, **guard.environment}
             return run_program(argv, environment, run, self._limits(), observer)
         finally:
-            guarded.remove()
+            guard.remove()
 
     def _limits(self) -> Limits:
         seconds = max(_START_S, self._options.budget_s)

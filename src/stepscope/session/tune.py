@@ -22,6 +22,7 @@ from stepscope.session.tune_progress import TuneProgress
 from stepscope.store.files import write_json
 from stepscope.store.tuning_file import TUNING_FILE, write_changes
 from stepscope.tune.changes import NAMES
+from stepscope.tune.guard.guarded import available
 from stepscope.tune.tuner import Tuner
 
 __all__ = ["ALLOWED", "TuneOptions", "tune_command"]
@@ -46,6 +47,7 @@ class TuneOptions(NamedTuple):
     diff: bool = False
     write: bool = False
     quiet: bool = False
+    unguarded: bool = False
 
 
 def tune_command(options: TuneOptions) -> int:
@@ -55,7 +57,9 @@ def tune_command(options: TuneOptions) -> int:
     folder = Path(tempfile.mkdtemp(prefix="stepscope-tune-"))
     try:
         with TuneProgress(options.budget_s, quiet=options.quiet) as progress:
-            asked = BenchOptions(command, folder, options.budget_s, options.steps)
+            asked = BenchOptions(
+                command, folder, options.budget_s, options.steps, guarded=not options.unguarded
+            )
             bench = ProgramBench(asked, progress.tell)
             outcome = _outcome(bench, options)
     finally:
@@ -77,6 +81,11 @@ def _outcome(bench: ProgramBench, options: TuneOptions) -> Tuning | Sequence[Cha
 
 
 def _check(options: TuneOptions) -> None:
+    if not options.unguarded and not available():
+        raise UsageError(
+            "Trials cannot be kept from your files here: that needs Landlock (Linux 5.19 or newer)."
+            " Tune a copy of the project with --unguarded, which lets trials write as they do."
+        )
     for name in (*options.only, *options.skip):
         if name not in NAMES:
             raise UsageError(f"There is no change {name!r}. The catalogue has: {', '.join(NAMES)}.")
