@@ -18,10 +18,11 @@ from stepscope.model.comparison import (
     PhaseRow,
     Ratio,
     RunFigures,
+    percent_change,
 )
 from stepscope.stats.means import typical
 
-__all__ = ["compare", "percent_change"]
+__all__ = ["compare"]
 
 Group = Sequence[RunFigures]
 # What is told when figures say different things: what has to be acted on first.
@@ -150,7 +151,9 @@ def _value(metric: Metric, value: float | None) -> str:
         return "?"
     if metric.unit == "bytes":
         return bytes_text(value)
-    return duration(value * 1e6) if metric.unit == "ms" else f"{value:.4g} {metric.unit}"
+    if metric.unit == "ms" and value >= 1000:
+        return duration(value * 1e6)
+    return f"{value:.3g} {metric.unit}"  # as fine as a change of 5 % needs
 
 
 def _change(ratio: Ratio | None) -> str:
@@ -160,11 +163,3 @@ def _change(ratio: Ratio | None) -> str:
         return percent_change(ratio.middle)
     within = f"between {percent_change(ratio.low)} and {percent_change(ratio.high)}"
     return f"{percent_change(ratio.middle)} ({within})"
-
-
-def percent_change(ratio: float) -> str:
-    """
-    >>> percent_change(1.05), percent_change(0.5), percent_change(1.0)
-    ('+5.0 %', '-50.0 %', '+0.0 %')
-    """
-    return f"{round((ratio - 1) * 100, 1) + 0.0:+.1f} %"  # never -0.0

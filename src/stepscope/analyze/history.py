@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from stepscope.model.comparison import Metric
 from stepscope.model.history import HistoryRun, LevelChange, Series
-from stepscope.stats.changepoints import change_points
+from stepscope.stats.changepoints import LEAST, change_points
 from stepscope.stats.means import typical
 
 __all__ = ["command_label", "series_of"]
@@ -34,4 +34,5 @@ def series_of(label: str, metric: Metric, runs: Sequence[HistoryRun]) -> Series:
     for start, end in pairwise(edges):
         levels += [typical(values[start:end])] * (end - start)
     changes = tuple(LevelChange(change.place, change.ratio) for change in found)
-    return Series(label, metric, tuple(runs), changes, tuple(levels))
+    enough = len(runs) >= 2 * LEAST
+    return Series(label, metric, tuple(runs), changes, tuple(levels), enough)

@@ -18,6 +18,7 @@ __all__ = [
     "Ratio",
     "RunFigures",
     "metric",
+    "percent_change",
 ]
 
 
@@ -78,6 +79,14 @@ class Ratio(NamedTuple):
     low: float | None = None
     high: float | None = None
     by: str = "runs"
+
+
+def percent_change(ratio: float) -> str:
+    """
+    >>> percent_change(1.05), percent_change(0.5), percent_change(0.99999)
+    ('+5.0 %', '-50.0 %', '+0.0 %')
+    """
+    return f"{round((ratio - 1) * 100, 1) + 0.0:+.1f} %"  # never -0.0
 
 
 class Judgement(enum.StrEnum):

@@ -34,6 +34,7 @@ class Series:
     runs: tuple[HistoryRun, ...]
     changes: tuple[LevelChange, ...]
     levels: tuple[float, ...]  # of each run: that of the stretch it belongs to
+    enough: bool = True  # runs to tell a change
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.model.comparison import Comparison, FigureRow, Judgement, Metric, Outcome, Ratio
+from stepscope.model.comparison import (
+    Comparison,
+    FigureRow,
+    Judgement,
+    Metric,
+    Outcome,
+    Ratio,
+    percent_change,
+)
 from stepscope.report.units import bytes_text, duration
 
 __all__ = [
@@ -75,15 +83,11 @@ def value_text(metric: Metric, value: float | None) -> str:
 
 
 def change(ratio: Ratio | None) -> str:
-    return "" if ratio is None else _percent(ratio.middle)
+    return "" if ratio is None else percent_change(ratio.middle)
 
 
 def interval(ratio: Ratio | None) -> str:
     """From the least to the most that it may be; "": too few runs."""
     if ratio is None or ratio.low is None or ratio.high is None:
         return ""
-    return f"{_percent(ratio.low)} … {_percent(ratio.high)}{_BY.get(ratio.by, '')}"
-
-
-def _percent(ratio: float) -> str:
-    return f"{round((ratio - 1) * 100, 1) + 0.0:+.1f} %"
+    return f"{percent_change(ratio.low)} … {percent_change(ratio.high)}{_BY.get(ratio.by, '')}"

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from stepscope.model.comparison import Metric
+from stepscope.model.comparison import Metric, percent_change
 from stepscope.model.history import HistoryRun, LevelChange, Series
 from stepscope.report.compare_words import value_text
 from stepscope.report.glyphs import Glyphs, glyphs_for
@@ -18,6 +18,7 @@ from stepscope.report.visible import make_visible, shorten
 
 __all__ = ["render_history", "sparkline"]
 
+_TOO_FEW = "Too few runs to tell a change from chance."
 _ROWS = 20
 _WIDTH = 60
 _BARS, _PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-~=+*#"
@@ -37,7 +38,8 @@ def _parts(series: Series, glyphs: Glyphs) -> Iterator[RenderableType]:
         worse = (change.ratio > 1) != series.metric.more_is_better
         yield _indented(_text(glyphs, _words(series, change), "red" if worse else "green"))
     if not series.changes:
-        yield _indented(_text(glyphs, "No change that chance could not have made.", "dim"))
+        said = "No change that chance could not have made." if series.enough else _TOO_FEW
+        yield _indented(_text(glyphs, said, "dim"))
     values = [run.value for run in series.runs]
     yield _indented(Text(sparkline(values, glyphs)))
     yield _indented(_table(series, glyphs))
@@ -51,8 +53,7 @@ def _words(series: Series, change: LevelChange) -> str:
     run = series.runs[change.place]
     before, after = series.levels[change.place - 1], series.levels[change.place]
     values = f"{value_text(series.metric, before)} → {value_text(series.metric, after)}"
-    percent = f"{round((change.ratio - 1) * 100, 1) + 0.0:+.1f} %"
-    return f"{word} since {run.name}, {_when(run)} ({percent}): {values}"
+    return f"{word} since {run.name}, {_when(run)} ({percent_change(change.ratio)}): {values}"
 
 
 _WORDS = {"ms": ("slower", "faster"), "/s": ("faster", "slower"), "bytes": ("more", "less")}
@@ -81,7 +82,7 @@ def _table(series: Series, glyphs: Glyphs) -> Table:
         table.add_row(_text(glyphs, f"… {first:,} older", "dim"))
     for place in range(first, len(series.runs)):
         run = series.runs[place]
-        mark = f"← {(marks[place] - 1) * 100:+.1f} % from here on" if place in marks else ""
+        mark = f"← {percent_change(marks[place])} from here on" if place in marks else ""
         table.add_row(*_cells(run, series.metric, glyphs), _text(glyphs, mark, "yellow"))
     return table
 

@@ -20,7 +20,7 @@ def test_runs_that_are_slower_are_a_regression() -> None:
 
     assert found.outcome is Outcome.REGRESSION
     assert judgements(found)["fast"] is Judgement.WORSE
-    assert found.reasons[0].startswith("undisturbed step: 9.0 ms → 9.9 ms, +10.0 % (between +")
+    assert found.reasons[0].startswith("undisturbed step: 9 ms → 9.9 ms, +10.0 % (between +")
 
 
 def test_runs_that_are_faster_are_an_improvement() -> None:

@@ -50,7 +50,8 @@ def test_less_throughput_is_slower_and_more_memory_is_more() -> None:
 
 
 def test_no_change_is_said_too() -> None:
-    assert "No change that chance could not have made." in text_of(series("step", 1.0, 1.0))
+    assert "No change that chance could not have made." in text_of(series("step", *[1.0] * 6))
+    assert "Too few runs to tell a change from chance." in text_of(series("step", *[1.0] * 5))
 
 
 def test_long_series_show_their_newest_runs() -> None:
