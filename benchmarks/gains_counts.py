@@ -141,6 +141,7 @@ def _of_gains(gains: Sequence[Gain]) -> list[Target]:
     return [
         at_least("of the twin's saving, median script", _median(shares), 0.90),
         at_least("of the twin's saving, worst script", min(shares, default=None), 0.70),
+        at_most("twins that are no faster: no share", len(gains) - len(shares), 0),
         at_most("scripts that tuning made slower", slower, 0),
         at_most("prediction error, median", _median(errors), 0.15),
     ]

@@ -99,6 +99,12 @@ class TestTargets:
         assert named(targets, "worst script").value == pytest.approx(0.6)
         assert not named(targets, "worst script").ok
 
+    def test_a_script_without_a_share_is_not_left_out_in_silence(self) -> None:
+        no_faster = gain(original=[1.0], twin=[1.1], tuned=[0.9])
+        found = named(targets_of([gain(), no_faster], (), {}, ()), "no faster")
+        assert found.value == 1
+        assert not found.ok
+
     def test_a_healthy_script_that_was_changed_is_counted(self) -> None:
         healthy: dict[str, list[str]] = {str(number): [] for number in range(8)}
         assert named(targets_of((), (), healthy, ()), "kept on healthy").ok
