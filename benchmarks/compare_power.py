@@ -30,7 +30,7 @@ from stepscope.session.compare import compare_runs, read_figures
 
 PROGRAM = Path(__file__).parent / "programs" / "equal_blocks.py"
 PAIRS, GROUP = 40, 5
-BASE, SLOW = 20, 21
+KINDS = BASE, SLOW = 20, 21  # blocks
 TIMEOUT_S = 120.0
 SEED = 7
 
@@ -161,8 +161,12 @@ def main() -> int:
 
 
 def _kept(folder: Path) -> Pool | None:
-    base, slow = (sorted(folder.glob(f"{blocks}-*")) for blocks in (BASE, SLOW))
-    return Pool(base, slow) if base and slow else None
+    """Runs of an earlier call that ended, with the neighbour of each; None: too few of them."""
+    ended = [{path.parent.name[3:] for path in folder.glob(f"{k}-*/summary.json")} for k in KINDS]
+    numbers = sorted(ended[0] & ended[1])
+    if len(numbers) < 2 * GROUP:
+        return None
+    return Pool(*([folder / f"{kind}-{number}" for number in numbers] for kind in KINDS))
 
 
 if __name__ == "__main__":
