@@ -15,6 +15,7 @@ from stepscope.tune.loading.stages import (
     NOT_MADE,
     chosen_from,
     each_alone,
+    length_of,
     listed,
     open_stages,
     shared_like,
@@ -65,8 +66,8 @@ def _why_not(fetcher: Any) -> str:
         return "there are no batches to index"
     if not is_default(fetcher.collate_fn):
         return "its collate_fn is not torch's, and wants samples"
-    if not each_alone(fetcher.dataset):
-        return "the dataset makes whole batches itself"
+    if not each_alone(fetcher.dataset) or not length_of(fetcher.dataset):
+        return "the dataset makes whole batches itself, or has no length"
     dataset, _ = chosen_from(fetcher.dataset)
     if _is_plain(dataset):
         return ""
@@ -91,8 +92,8 @@ class _Rows:
 
     def __init__(self, dataset: Any) -> None:
         self.dataset, self._subsets = chosen_from(dataset)
-        self._length = _length(dataset)
-        self._all = _length(self.dataset)
+        self._length = length_of(dataset)
+        self._all = length_of(self.dataset)
 
     def of(self, index: Any) -> list[int] | None:
         """None: not all of them are plain numbers within the data."""
@@ -109,10 +110,13 @@ def _indexed(rows: _Rows, index: Any) -> Any:
     import torch
 
     found = rows.of(index)
-    if found is None:
+    if found is None or not _is_plain(rows.dataset):
         return NOT_MADE
     chosen = torch.tensor(found)
-    return [_chosen(tensor, chosen) for tensor in rows.dataset.tensors]
+    try:
+        return [_chosen(tensor, chosen) for tensor in rows.dataset.tensors]
+    except (IndexError, RuntimeError):  # of tensors that do not fit together: torch says which
+        return NOT_MADE
 
 
 def _chosen(tensor: Any, rows: Any) -> Any:
@@ -124,13 +128,15 @@ def _chosen(tensor: Any, rows: Any) -> Any:
 
 
 class _Compared:
-    """Batches of a dataset of the user's: made both ways until that has shown the same."""
+    """Batches of a dataset of the user's: made both ways until that has shown the same, and now and
+    then after that."""
 
     def __init__(
         self, rows: _Rows, one_by_one: Callable[[Any], list[Any]], verdict: Verdict
     ) -> None:
         self._rows, self._dataset, self._verdict = rows, rows.dataset, verdict
         self._one_by_one = one_by_one
+        self._first = True  # of this iteration: the program may have changed its dataset
 
     def __call__(self, index: Any) -> Any:
         found = None if self._verdict.refused else self._rows.of(index)
@@ -138,7 +144,8 @@ class _Compared:
             return NOT_MADE
         board = self._verdict.board
         board[_MADE] += 1
-        if not self._verdict.applied or not board[_MADE] % _AGAIN:
+        if self._first or not self._verdict.applied or not board[_MADE] % _AGAIN:
+            self._first = False
             return self._both_ways(index, found)
         try:
             return self._asked(_WAYS[board[_WAY] - 1], found)
@@ -200,13 +207,6 @@ def _by_array(rows: list[int]) -> Any:
 
 
 _WAYS = (_by_tensor, _by_array)
-
-
-def _length(dataset: Any) -> int:
-    try:
-        return len(dataset)
-    except TypeError:
-        return 0
 
 
 def _collated(batch: Any) -> Any:

@@ -13,7 +13,7 @@ from stepscope.tune.loading.board import Board
 from stepscope.tune.loading.feeds import Feed, follow, is_default, site_of
 from stepscope.tune.loading.keeping import Kept
 from stepscope.tune.loading.sample_store import SampleStore
-from stepscope.tune.loading.stages import each_alone, open_stages
+from stepscope.tune.loading.stages import each_alone, length_of, open_stages
 from stepscope.tune.loading.state import fingerprint
 from stepscope.tune.loading.verdict import Verdict, is_refused
 
@@ -56,8 +56,12 @@ class Cache(Injection):
     def _store_for(self, loader: Any) -> tuple[SampleStore, Board] | None:
         """In the training process, at the start of each iteration; None: nothing is kept."""
         import torch
+        from torch.utils.data import get_worker_info
 
-        if not torch.is_grad_enabled() or _length(loader.dataset) == 0:
+        # A worker has its loader's store; one of its own for a loader within it would double that.
+        if not torch.is_grad_enabled() or get_worker_info() is not None:
+            return None
+        if not length_of(loader.dataset):
             return None
         self._forget_the_dead()
         key = id(loader.dataset)
@@ -124,10 +128,3 @@ class Cache(Injection):
 def _changed(before: dict[str, Any], after: dict[str, Any]) -> bool:
     """Whether the program set something; what was None and is there now, a dataset opens itself."""
     return any(mark is not None and after.get(name) != mark for name, mark in before.items())
-
-
-def _length(dataset: Any) -> int:
-    try:
-        return len(dataset)
-    except (TypeError, NotImplementedError):
-        return 0

@@ -11,7 +11,7 @@ from stepscope.tune.loading.elementwise import why_not_elementwise, without_ours
 from stepscope.tune.loading.feeds import Feed, follow, is_default
 from stepscope.tune.loading.randomness import Generators
 from stepscope.tune.loading.split import NotSplitError, Split, filled, path_of
-from stepscope.tune.loading.stages import NOT_MADE, each_alone, listed, open_stages
+from stepscope.tune.loading.stages import NOT_MADE, each_alone, length_of, listed, open_stages
 from stepscope.tune.loading.verdict import Verdict
 
 __all__ = ["Vectorise"]
@@ -58,7 +58,9 @@ def _why_not(fetcher: Any) -> str:
         return "there are no batches to transform"
     if not is_default(fetcher.collate_fn):
         return "its collate_fn is not torch's, and wants samples"
-    return "" if each_alone(fetcher.dataset) else "the dataset makes whole batches itself"
+    if not each_alone(fetcher.dataset) or not length_of(fetcher.dataset):
+        return "the dataset makes whole batches itself, or has no length"
+    return ""
 
 
 class _AtOnce:
@@ -73,14 +75,16 @@ class _AtOnce:
     ) -> None:
         self._dataset, self._split, self._verdict = dataset, split, verdict
         self._one_by_one = one_by_one
+        self._first = True  # of this iteration: the program may have changed its transform
 
     def __call__(self, index: Any) -> Any:
-        indices = None if self._verdict.refused else listed(index, len(self._dataset))
+        indices = None if self._verdict.refused else listed(index, length_of(self._dataset))
         if indices is None:
             return NOT_MADE
         board = self._verdict.board
         board[_MADE] += 1
-        if not self._verdict.applied or not board[_MADE] % _AGAIN:
+        if self._first or not self._verdict.applied or not board[_MADE] % _AGAIN:
+            self._first = False
             return self._both_ways(index, indices)
         try:
             return self._made(_WAYS[board[_WAY] - 1], indices)

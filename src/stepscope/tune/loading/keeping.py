@@ -58,11 +58,11 @@ class Kept:
     def _put(self, index: int, sample: Any, *, images: bool = False) -> Any:
         try:
             self._store.put(int(index), sample, images=images)
-        except NotKeptError as error:
-            self._verdict.refuse(f"its samples cannot be kept: {error}")
         except OSError as error:
             self._store.close_to_more()
             self._verdict.refuse(f"there is no room for more samples: {error}")
+        except Exception as error:  # noqa: BLE001 - a sample may be anything
+            self._verdict.refuse(f"its samples cannot be kept: {error}"[:300])
         return sample
 
     def _checked(self, kept: Any, make: Callable[[], Any]) -> Any:

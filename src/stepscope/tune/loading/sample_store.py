@@ -54,7 +54,11 @@ class SampleStore:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._paths, count = state
-        index, data = (os.open(path, os.O_RDWR) for path in self._paths)
+        self.count = 0  # nothing is kept where the files cannot be reached
+        try:
+            index, data = (os.open(path, os.O_RDWR) for path in self._paths)
+        except OSError:
+            return
         self._open(index, data, count)
 
     @property

@@ -10,6 +10,7 @@ __all__ = [
     "Stages",
     "chosen_from",
     "each_alone",
+    "length_of",
     "listed",
     "open_stages",
     "shared_like",
@@ -102,6 +103,14 @@ def chosen_from(dataset: Any) -> tuple[Any, list[Any]]:
 def each_alone(dataset: Any) -> bool:
     """Whether torch asks the dataset for one sample at a time; a Subset passes batches on."""
     return not getattr(chosen_from(dataset)[0], "__getitems__", None)
+
+
+def length_of(dataset: Any) -> int:
+    """Its samples; 0: there are none, or it does not say."""
+    try:
+        return len(dataset)
+    except (TypeError, NotImplementedError):
+        return 0
 
 
 def listed(index: Any, length: int) -> list[int] | None:

@@ -89,10 +89,17 @@ def fingerprint(dataset: Any) -> dict[str, Any]:
 
 def _mark(value: Any) -> Any:
     if isinstance(value, _PLAIN):
-        return value
-    if isinstance(value, (list, tuple, dict, set)):
+        return repr(value) if isinstance(value, float) else value  # a NaN is no change
+    if type(value) in (list, tuple, dict, set):
         return id(value), len(value)
-    return id(value), getattr(value, "_version", 0)
+    return id(value), _version(value)
+
+
+def _version(value: Any) -> int:
+    """How often a tensor was written to; of other things nothing is asked, they are the user's."""
+    kind = type(value)
+    known = (kind.__module__, kind.__name__) == ("torch", "Tensor") and not value.is_inference()
+    return int(value._version) if known else 0
 
 
 def changes_itself(before: dict[str, Any], dataset: Any) -> str:
