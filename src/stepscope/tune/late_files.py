@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -24,6 +25,9 @@ class LateFiles:
         self.by_descriptor: dict[int, LateBuffer] = {}
         self.kept: dict[str, LateBuffer] = {}
         self.noticed: Callable[[LateBuffer], None] = lambda _: None  # flushes of it wait
+        self.aside: Callable[[Callable[[], None]], None] = _in_a_thread
+        self.failed: Callable[[BaseException], None] = lambda _: None  # a disk
+        self._is_syncing = False
 
     def late_at(self, path: str) -> list[LateBuffer]:
         """Those that are open at a path."""
@@ -40,6 +44,25 @@ class LateFiles:
             if one.is_due:
                 one.do()
 
+    def sync_aside(self, descriptor: int) -> bool:
+        """Nobody has to wait for the disk. False: the last one is still at it."""
+        if self._is_syncing:
+            return False
+        own = os.dup(descriptor)
+        self._is_syncing = True
+
+        def sync() -> None:
+            try:
+                self.fsync(own)
+            except OSError as error:
+                self.failed(error)
+            finally:
+                os.close(own)
+                self._is_syncing = False
+
+        self.aside(sync)
+        return True
+
     def keep(self, late: LateBuffer) -> None:
         """Beyond the most, the one that was opened first is let go."""
         self.kept[late.path] = late
@@ -52,6 +75,10 @@ class LateFiles:
         self.do()
         while self.kept:
             self.kept.popitem()[1].close()
+
+
+def _in_a_thread(do: Callable[[], None]) -> None:
+    threading.Thread(target=do, name="stepscope-logging", daemon=True).start()
 
 
 class LateBuffer(io.BufferedWriter):
@@ -86,12 +113,18 @@ class LateBuffer(io.BufferedWriter):
         self.flush()
 
     def do(self) -> None:
-        self._files.waiting.discard(self)
         super().flush()
-        if self._wants_sync:
+        self._files.waiting.discard(self)
+        self._last_s = self._files.clock()
+        if not self._wants_sync:
+            return
+        if self.is_prompt or not self._files.seconds:
             self._wants_sync = False
             self._files.fsync(self._descriptor)
-        self._last_s = self._files.clock()
+        elif self._files.sync_aside(self._descriptor):
+            self._wants_sync = False
+        else:
+            self._files.waiting.add(self)
 
     def close(self) -> None:
         if not self.closed:

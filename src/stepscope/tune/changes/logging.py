@@ -39,6 +39,7 @@ class Logging(Injection):
         self._seconds = float(self.settings.get("seconds", 1.0))
         self._files = LateFiles(self._seconds, self.clock, os.fsync)
         self._files.noticed = self._noticed
+        self._files.failed = lambda error: self.told.failed("syncing a file", error)
         self._lstat = os.lstat
         self._opened: Counter[str] = Counter()
         self._doors = Doors(self.patches, lambda: bool(self._files.waiting), self._files.do)

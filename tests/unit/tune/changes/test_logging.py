@@ -8,7 +8,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ class Counting(Logging):
         self.synced = 0
         super().install()
         self._files.fsync = self._count
+        self._files.aside = lambda do: do()
 
     def _count(self, _: int) -> None:
         self.synced += 1
@@ -72,6 +73,27 @@ def test_flushes_and_syncs_wait_and_come_together(buffered: Counting, tmp_path: 
         assert on_disk(tmp_path / "log") == "0\n1\n2\n3\n4\n"
         assert buffered.synced == 1
     assert buffered.told.whats == ["flushed at most every 1 s"]  # type: ignore[attr-defined]
+
+
+def test_a_disk_that_is_busy_is_asked_again_later(buffered: Counting, tmp_path: Path) -> None:
+    asked: list[Callable[[], None]] = []
+    buffered._files.aside = asked.append
+    with (tmp_path / "log").open("w") as file:
+        for number in range(3):
+            buffered.now += 2
+            file.write(f"{number}\n")
+            file.flush()
+            os.fsync(file.fileno())
+            buffered.now += 2
+            buffered.stepped(None)
+        assert len(asked) == 1
+        assert on_disk(tmp_path / "log") == "0\n1\n2\n"
+        asked[0]()
+        buffered.now += 2
+        buffered.stepped(None)
+        assert len(asked) == 2
+        asked[1]()
+    assert buffered.synced == 2
 
 
 def test_a_step_does_what_is_due(buffered: Counting, tmp_path: Path) -> None:
