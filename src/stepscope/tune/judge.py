@@ -18,7 +18,7 @@ LOOKS: Final = (2, 3, 5, 8)  # runs an arm
 LEAST_GAIN: Final = 1.03  # less is not worth a change
 _CONFIDENCE: Final = 1.0 - 0.05 / len(LOOKS)
 _ENOUGH: Final = 3  # runs, from which on a change that shows no gain is given up
-_HOPELESS: Final = (0.9, 0.97)  # speed-up after one and two runs that is not tried further
+_HOPELESS: Final = (0.8, 0.97)  # speed-up after one and two runs that is not tried further
 _FOREIGN_CORES: Final = 0.3
 _PRESSURE: Final = 0.05
 
