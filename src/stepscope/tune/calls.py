@@ -5,14 +5,17 @@ Hooks would be saved and copied along with a module; what stands at its class is
 
 from __future__ import annotations
 
+import os
 import random
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from stepscope.collect.chain import Patches, like
 
-__all__ = ["Around", "Call", "Guarded", "Wrap", "has_parameters", "with_tensors"]
+__all__ = ["Around", "Call", "Guarded", "Wrap", "caller", "has_parameters", "with_tensors"]
 
+_WRAPPERS: Final = (f"stepscope{os.sep}chain.py", f"collect{os.sep}chain.py")  # chain.placed
 Call = Callable[..., Any]
 Wrap = Callable[[Call, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -126,6 +129,14 @@ class Guarded:
         if before is not None:
             before.restore()
         return plain()
+
+
+def caller(depth: int = 2) -> str:
+    """The name of the module that called a wrapper; other wrappers on the way are passed over."""
+    frame = sys._getframe(depth)
+    while frame.f_code.co_filename.endswith(_WRAPPERS) and frame.f_back is not None:
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def has_parameters(module: Any) -> bool:

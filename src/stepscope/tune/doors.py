@@ -6,11 +6,11 @@ import builtins
 import io
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from stepscope.collect.chain import Patches, like
+from stepscope.tune.calls import caller
 
 __all__ = ["Doors", "is_ours"]
 
@@ -23,7 +23,6 @@ _PATHS: Final = {
 _NAMES: Final = ("path", "src", "dst", "file")
 _ABOUT_FOLDERS: Final = ("dir_fd", "src_dir_fd", "dst_dir_fd")
 _LEAVING: Final = ("_exit", "system", "posix_spawn", "posix_spawnp", "execv", "execve")
-_WRAPPERS: Final = (f"stepscope{os.sep}chain.py", f"collect{os.sep}chain.py")  # chain.placed
 _ABILITIES: Final = ("supports_dir_fd", "supports_fd", "supports_follow_symlinks")
 
 
@@ -108,8 +107,5 @@ class Doors:
 
 def is_ours() -> bool:
     """Whether a wrapper was called by stepscope, which looks at files to measure them, not to use
-    what is in them. Other wrappers on the way are passed over."""
-    frame = sys._getframe(2)
-    while frame.f_code.co_filename.endswith(_WRAPPERS) and frame.f_back is not None:
-        frame = frame.f_back
-    return str(frame.f_globals.get("__name__", "")).startswith("stepscope.")
+    what is in them."""
+    return caller(3).startswith("stepscope.")

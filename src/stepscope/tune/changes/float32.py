@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from stepscope.collect.chain import like
-from stepscope.tune.calls import Around, Call, with_tensors
+from stepscope.tune.calls import Around, Call, caller, with_tensors
 from stepscope.tune.injection import Injection, users_site
 
 __all__ = ["Float32"]
+
+_NOT_THE_PROGRAM: Final = ("stepscope.", "torch.")  # these know why they want float64
 
 
 class Float32(Injection):
@@ -50,6 +52,8 @@ class Float32(Injection):
 
     def _single(self, single: Callable[..., Any], double: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            if caller().startswith(_NOT_THE_PROGRAM):
+                return double(owner, *args, **kwargs)
             self.told.applied("float() for double()", users_site())
             return single(owner, *args, **kwargs)
 
@@ -60,7 +64,8 @@ class Float32(Injection):
         double, single = self._torch.float64, self._torch.float32
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if any(one is double for one in (*args, *kwargs.values())):
+            named = any(one is double for one in (*args, *kwargs.values()))
+            if named and not caller().startswith(_NOT_THE_PROGRAM):
                 self.told.applied("to(torch.float32)", users_site())
                 args = tuple(single if one is double else one for one in args)
                 kwargs = {key: single if one is double else one for key, one in kwargs.items()}

@@ -41,6 +41,7 @@ class Gc(Injection):
         self._is_auto = not self.settings.get("every_steps")
         self._steps = self._since = self._alarms = 0
         self._is_on = self._is_over = False
+        self._seen: int | None = None  # the step in which the program collected, before we began
         self._thresholds: tuple[int, ...] = ()
         self._frozen, self._last, self._limit_bytes = 0, 0.0, 0.0
         self._limits = OwnLimits()
@@ -55,6 +56,7 @@ class Gc(Injection):
         def wrapper(*args: Any, **kwargs: Any) -> int:
             is_full = not args and kwargs.get("generation", 2) == 2
             if not self._is_on or not (is_full or args == (2,)):
+                self._seen = self._steps if is_full else self._seen
                 return collect(*args, **kwargs)
             self.told.applied(f"gc.collect() every {self._every} steps", users_site())
             return self._collect_all() if self._since >= self._every else 0
@@ -75,8 +77,9 @@ class Gc(Injection):
             self._collect_all()
 
     def _begin(self) -> None:
-        self._is_on = True
-        self._collect_all()
+        self._is_on, self._last = True, self.clock()
+        if self._seen is None or self._steps - self._seen > WARM_STEPS:
+            self._collect_all()  # else the program has done so just now
         if self.settings.get("freeze", True):
             self._frozen = gc.get_freeze_count()
             gc.freeze()

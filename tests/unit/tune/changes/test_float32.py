@@ -85,6 +85,14 @@ def test_to_and_tensor_take_float32_where_float64_is_named() -> None:
         assert torch.from_numpy(np.ones(2, np.int64)).dtype is torch.int64
 
 
+def test_torchs_own_calls_are_left_alone() -> None:
+    with installed(Float32) as (_, heard):
+        torch.testing.assert_close(torch.ones(2), torch.ones(2) + 1e-9)
+        call = eval("lambda one: one.double()", {"__name__": "torch.somewhere"})
+        assert call(torch.ones(1)).dtype is torch.float64
+    assert heard.done == []
+
+
 def test_a_program_in_float32_is_not_touched_and_errors_pass() -> None:
     with installed(Float32) as (change, heard):
         model = nn.Linear(2, 2)

@@ -47,6 +47,14 @@ def test_once_the_loop_is_under_way_old_objects_are_frozen(collections: list[int
     assert heard.whats == ["gc.freeze(), a collection every 10 steps"]
 
 
+def test_a_program_that_has_just_collected_is_not_made_to_wait(collections: list[int]) -> None:
+    with installed(Gc, every_steps=10) as (change, _):
+        tidy()
+        step(change, WARM_STEPS)
+        assert collections == [2]
+        assert gc.get_freeze_count() > 0
+
+
 def test_explicit_collections_are_passed_over_until_one_is_due(collections: list[int]) -> None:
     with installed(Gc, every_steps=4) as (change, heard):
         assert tidy() == 5  # the loop has not begun
