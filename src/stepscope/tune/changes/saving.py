@@ -35,6 +35,7 @@ class Saving(Injection):
     def install(self) -> None:
         import torch
 
+        self._is_over = False
         self._background, self._snapshots = Background(), Snapshots(torch)
         self._writer = CheckpointWriter(torch, torch.save)
         self._doors = Doors(self.patches, lambda: self._background.is_busy, self._look)
@@ -58,7 +59,7 @@ class Saving(Injection):
             if not isinstance(f, (str, os.PathLike)):
                 self.told.refused("torch.save is given a file, not a path.", users_site())
                 return save(obj, f, *args, **kwargs)
-            job = None if args or kwargs else self._job(obj, f)
+            job = None if args or kwargs or self._is_over else self._job(obj, f)
             if job is None:
                 self._background.wait(os.path.abspath(f))  # noqa: PTH100
                 return save(obj, f, *args, **kwargs)
@@ -108,6 +109,7 @@ class Saving(Injection):
         return like(rename, wrapper)
 
     def finish(self) -> None:
+        self._is_over = True  # whoever saves at the very end has no thread any more
         self._background.wait()
         self._snapshots.clear()
 

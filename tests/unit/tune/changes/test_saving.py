@@ -186,6 +186,13 @@ def train_one(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: in
     return [loss.item()]
 
 
+def test_what_is_saved_at_the_very_end_is_written_at_once(saving: Held, tmp_path: Path) -> None:
+    saving.finish()
+    save({"x": 1}, tmp_path / "a.pt")
+    assert saving.written == []
+    assert torch.load(tmp_path / "a.pt") == {"x": 1}
+
+
 def test_undo_puts_everything_back(tmp_path: Path) -> None:
     names = "stat", "open", "rename", "replace", "scandir", "_exit"
     before = [getattr(os, name) for name in names], torch.save, torch.load, open
