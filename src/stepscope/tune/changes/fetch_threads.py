@@ -107,9 +107,10 @@ class _Fetching:
         import torch
 
         if self._pool is None:
-            # Each thread would take as many of its own for an operator as there are cores.
+            # Each thread would take as many of its own for an operator as there are cores. They run
+            # the program's code: their name does not begin with ours, so stacks show them.
             self._pool = ThreadPoolExecutor(
-                self._threads, "stepscope-fetch", torch.set_num_threads, (torch.get_num_threads(),)
+                self._threads, "fetch-samples", torch.set_num_threads, (torch.get_num_threads(),)
             )
         modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         contexts = [copy_context() for _ in indices]

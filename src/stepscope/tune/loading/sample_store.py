@@ -16,9 +16,10 @@ import mmap
 import os
 import tempfile
 import threading
+from functools import partial
 from typing import Any
 
-from stepscope.tune.loading.board import open_memory
+from stepscope.tune.loading.board import Place, open_memory
 from stepscope.tune.loading.records import decoded, encoded
 
 __all__ = ["MISSING", "SampleStore"]
@@ -33,12 +34,10 @@ class SampleStore:
 
     def __init__(self, count: int, limit_bytes: int, where: str = "memory") -> None:
         limit_bytes = max(mmap.PAGESIZE, limit_bytes)
-        index, index_path = open_memory("stepscope-cache-index", 8 * (_HEAD + 2 * count))
-        if where == "disk":
-            data, data_path = _open_disk(limit_bytes)
-        else:
-            data, data_path = open_memory("stepscope-cache", limit_bytes)
-        self._paths = (index_path, data_path)
+        index = open_memory("stepscope-cache-index", 8 * (_HEAD + 2 * count))
+        make = _open_disk if where == "disk" else partial(open_memory, "stepscope-cache")
+        data = make(limit_bytes)
+        self._places = (Place.of(index), Place.of(data))
         self._open(index, data, count)
         self._index[_LIMIT] = limit_bytes
 
@@ -50,13 +49,13 @@ class SampleStore:
         self._lock = threading.Lock()  # of files, locks keep out other processes only
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return (self._paths, self.count)
+        return (self._places, self.count)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._paths, count = state
+        self._places, count = state
         self.count = 0  # nothing is kept where the files cannot be reached
         try:
-            index, data = (os.open(path, os.O_RDWR) for path in self._paths)
+            index, data = (place.open() for place in self._places)
         except OSError:
             return
         self._open(index, data, count)
@@ -127,8 +126,8 @@ class SampleStore:
                 os.close(descriptor)
 
 
-def _open_disk(size: int) -> tuple[int, str]:
+def _open_disk(size: int) -> int:
     with tempfile.TemporaryFile(prefix="stepscope-cache-") as file:
         descriptor = os.dup(file.fileno())
     os.ftruncate(descriptor, size)
-    return descriptor, f"/proc/{os.getpid()}/fd/{descriptor}"
+    return descriptor
