@@ -72,7 +72,10 @@ class SameDraws:
         return iterator
 
     def _resetting(self, iterator: Any, dataset: Any) -> Callable[..., None]:
-        """`_reset` of an iterator that would be a new one, were it not for us."""
+        """`_reset` of an iterator that would be a new one, were it not for us.
+
+        torch hands out what is the loader's iterator after this, be it another.
+        """
         seen = fingerprint(dataset)
         weak = weakref.ref(iterator)
 
@@ -80,8 +83,14 @@ class SameDraws:
             iterator = weak()
             if iterator is None:
                 return
+            if not _is_over(iterator):
+                # The program looks at a batch in the middle of a pass, or goes through it twice at
+                # once: without us it would have an iterator for each.
+                loader._iterator = self._make(loader)
+                return
             if fingerprint(loader.dataset) != seen:
-                self._start_anew(loader, iterator)
+                iterator._shutdown_workers()  # they have the dataset as it was
+                loader._iterator = self._make(loader)
                 return
             sampler = iterator._index_sampler
             first = iter(sampler)
@@ -97,13 +106,10 @@ class SameDraws:
 
         return reset
 
-    def _start_anew(self, loader: Any, iterator: Any) -> None:
-        """The program has changed its dataset: workers that have the old one must not go on.
 
-        torch hands out what is the loader's iterator after the reset: that is the new one.
-        """
-        iterator._shutdown_workers()
-        loader._iterator = self._make(loader)
+def _is_over(iterator: Any) -> bool:
+    """Whether all batches of a pass were handed out."""
+    return bool(iterator._rcvd_idx >= iterator._send_idx and iterator._tasks_outstanding <= 0)
 
 
 def _asked_once(loader: Any, make: Callable[[Any], Any]) -> Any:

@@ -145,6 +145,31 @@ def test_a_dataset_that_is_changed_between_epochs_reaches_workers_that_stay() ->
     assert (before, again, after) == ([[0, 1, 2, 3]], [[0, 1, 2, 3]], [[0, 10, 20, 30]])
 
 
+def test_a_look_at_a_batch_in_the_middle_of_a_pass_leaves_the_pass_alone() -> None:
+    def seen() -> list[Any]:
+        torch.manual_seed(1)
+        loader: Any = DataLoader(TENSORS, 4, shuffle=True)
+        batches = []
+        for number, (_, labels) in enumerate(loader):
+            batches.append(labels.tolist())
+            if number == 1:
+                batches.append(next(iter(loader))[1].tolist())
+        return [*batches, torch.rand(1).item()]
+
+    without = seen()
+    with made(Loader, {"num_workers": 1, "persistent_workers": True}):
+        assert seen() == without
+
+
+def test_two_passes_at_once_are_two_passes() -> None:
+    with made(Loader, {"num_workers": 1, "persistent_workers": True}):
+        loader: Any = DataLoader(TENSORS, 4, shuffle=True)
+        pairs = [*zip(loader, loader, strict=True)]
+
+    for batches in zip(*pairs, strict=True):
+        assert sorted(torch.cat([labels for _, labels in batches]).tolist()) == [*range(22)]
+
+
 def test_workers_that_cannot_start_leave_the_loader_as_it_was() -> None:
     def make() -> Any:
         return DataLoader(Unpicklable(), 2, shuffle=True)
