@@ -1,4 +1,4 @@
-"""Every sample waits for a slow store; workers would wait at the same time. Saves what it learnt."""
+"""Every sample waits for a slow store; workers would wait together. Saves what it learnt."""
 
 import sys
 import time
