@@ -78,36 +78,46 @@ def follow(
     from torch.utils.data import dataloader
 
     boards = _Boards()
-
-    def starting(start: Callable[..., None]) -> Callable[..., None]:
-        def init(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-            start(iterator, loader, *args, **kwargs)
-            try:
-                feed = _feed(loader, boards.of(loader), extra(loader))
-                iterator._collate_fn = Carried(iterator._collate_fn, change.name, feed)
-            except Exception as error:  # noqa: BLE001 - the border with the user's program
-                change.told.failed("at the start of an iteration", error)
-
-        return like(start, init)
-
-    def creating(create: Callable[..., Any]) -> Callable[..., Any]:
-        def create_fetcher(
-            kind: Any, dataset: Any, batched: Any, collate_fn: Any, *rest: Any
-        ) -> Any:
-            fetcher = create(kind, dataset, batched, collate_fn, *rest)
-            try:
-                feed = _feed_of(collate_fn, change.name)
-                if feed is not None:
-                    opened(fetcher, feed)
-            except Exception as error:  # noqa: BLE001
-                change.told.failed("making a fetcher", error)
-            return fetcher
-
-        return like(create, create_fetcher)
-
     note_sites(change.patches)
-    change.patches.replace(dataloader._BaseDataLoaderIter, "__init__", starting)
-    change.patches.replace(dataloader._DatasetKind, "create_fetcher", creating)
+    replace = change.patches.replace
+    replace(
+        dataloader._BaseDataLoaderIter, "__init__", lambda f: _starting(change, f, boards, extra)
+    )
+    replace(dataloader._DatasetKind, "create_fetcher", lambda f: _creating(change, f, opened))
+
+
+def _starting(
+    change: Injection, start: Callable[..., None], boards: _Boards, extra: Callable[[Any], Any]
+) -> Callable[..., None]:
+    """Iterators, with a collate_fn that carries a feed."""
+
+    def init(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        start(iterator, loader, *args, **kwargs)
+        try:
+            feed = _feed(loader, boards.of(loader), extra(loader))
+            iterator._collate_fn = Carried(iterator._collate_fn, change.name, feed)
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            change.told.failed("at the start of an iteration", error)
+
+    return like(start, init)
+
+
+def _creating(
+    change: Injection, create: Callable[..., Any], opened: Callable[[Any, Feed], None]
+) -> Callable[..., Any]:
+    """Fetchers, shown to the change with the feed that their collate_fn carries."""
+
+    def create_fetcher(kind: Any, dataset: Any, batched: Any, collate_fn: Any, *rest: Any) -> Any:
+        fetcher = create(kind, dataset, batched, collate_fn, *rest)
+        try:
+            feed = _feed_of(collate_fn, change.name)
+            if feed is not None:
+                opened(fetcher, feed)
+        except Exception as error:  # noqa: BLE001
+            change.told.failed("making a fetcher", error)
+        return fetcher
+
+    return like(create, create_fetcher)
 
 
 class _Boards:
