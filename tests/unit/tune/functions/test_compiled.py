@@ -53,6 +53,7 @@ def test_a_compiler_is_looked_for_on_the_path(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.extended
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it compiles
 @pytest.mark.skipif(not has_compiler(), reason="torch.compile needs a C++ compiler")
 def test_torch_really_compiles_it() -> None:
     def function(data: torch.Tensor) -> torch.Tensor:
