@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 
 from stepscope.collect.facts import flushes_denormals
 from stepscope.tune.changes.denormals import Denormals
 from tests.unit.tune.changes.host_support import installed, small_model, train
+
+
+@pytest.fixture(autouse=True)
+def _as_usual() -> Iterator[None]:
+    torch.set_flush_denormal(False)
+    yield
+    torch.set_flush_denormal(False)
 
 
 def test_they_are_flushed_until_it_is_undone() -> None:
@@ -28,13 +37,10 @@ def test_losses_of_ordinary_size_stay() -> None:
 
 def test_a_program_that_has_it_on_keeps_it() -> None:
     torch.set_flush_denormal(True)
-    try:
-        with installed(Denormals) as (_, heard):
-            pass
-        assert flushes_denormals(torch)
-        assert len(heard.no) == 1
-    finally:
-        torch.set_flush_denormal(False)
+    with installed(Denormals) as (_, heard):
+        pass
+    assert flushes_denormals(torch)
+    assert len(heard.no) == 1
 
 
 def test_a_cpu_that_cannot_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

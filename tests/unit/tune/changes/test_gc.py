@@ -22,9 +22,10 @@ def collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         return 5
 
     monkeypatch.setattr(gc, "collect", collect)
-    before = gc.get_threshold(), gc.get_freeze_count()
+    gc.unfreeze()  # what tests before this one may have left
+    thresholds = gc.get_threshold()
     yield done
-    assert (gc.get_threshold(), gc.get_freeze_count()) == before
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (thresholds, 0)
 
 
 def step(change: Gc, times: int = 1) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.optim.optimizer import _global_optimizer_pre_hooks
 
 from stepscope.tune.changes.zero_grad import ZeroGrad
 from tests.unit.tune.changes.host_support import installed, small_model
@@ -76,9 +77,8 @@ def test_a_parameter_that_never_had_a_gradient_keeps_none() -> None:
 
 def test_undo_and_errors() -> None:
     before = torch.optim.Optimizer.zero_grad, nn.Module.zero_grad
+    hooks = dict(_global_optimizer_pre_hooks)
     with installed(ZeroGrad), pytest.raises(TypeError, match="unexpected"):
         small_model().zero_grad(sets=1)
     assert (torch.optim.Optimizer.zero_grad, nn.Module.zero_grad) == before
-    from torch.optim.optimizer import _global_optimizer_pre_hooks
-
-    assert not _global_optimizer_pre_hooks
+    assert dict(_global_optimizer_pre_hooks) == hooks
