@@ -162,7 +162,7 @@ def _anyhow(cpus: int) -> Iterator[Change]:
     yield Change("float32", "Compute in single precision", {}, alters="precision")
     yield Change("autocast", "Compute in bfloat16", {"dtype": "bfloat16"}, alters="precision")
     yield Change("denormals", "Treat numbers that are too small as zero", {}, alters="denormals")
-    yield Change("fetch-threads", "Fetch 8 samples at once", {"threads": 8}, alters="threads")
+    yield Change("fetch-threads", "Fetch 4 samples at once", {"threads": 4}, alters="threads")
     yield Change(
         "batch", "Twice as many samples a step", {"factor": 2}, alters="batch-size", samples=2.0
     )

@@ -18,7 +18,7 @@ __all__ = ["making_batches", "sending", "skewed", "starting_workers", "transferr
 
 _NEARLY_AS_GOOD: Final = 0.7  # of the best setting by the model: worth a try beside it
 _SHORT_SAMPLE_MS: Final = 0.1  # most of such a sample is the call that makes it
-_FETCH_THREADS: Final = 8
+_FETCH_THREADS: Final = 4
 # What is left of the cost, at most and at least: taken from the catalogue's own measurements.
 _BATCHED: Final = (0.7, 0.95)
 _CACHED: Final = (0.85, 1.0)

@@ -12,7 +12,7 @@ __all__ = ["Frames"]
 
 DEPTH = 24  # frames of a stack that are shown
 # What stands in a stack because somebody looked.
-_OURS = re.compile(r"[/\\](stepscope[/\\](collect|session|record)|modules[/\\]stepscope)[/\\]")
+_OURS = re.compile(r"[/\\](stepscope[/\\](collect|session|record|tune)|modules[/\\]stepscope)[/\\]")
 
 
 class _Frame(NamedTuple):

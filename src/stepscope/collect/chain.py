@@ -19,7 +19,7 @@ __all__ = ["Patches", "keep_from_compiling", "like", "never", "nothing", "placed
 
 Function = Callable[..., Any]
 _MISSING = object()
-_NEVER_COMPILED = ("collect", "model", "profilers", "record", "session")
+_NEVER_COMPILED = ("collect", "model", "profilers", "record", "session", "tune")
 
 
 class Patches:
