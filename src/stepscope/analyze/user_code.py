@@ -18,8 +18,8 @@ _PACKAGES = re.compile(
     r"|[/\\]Python\d*[/\\]Lib[/\\]"  # on Windows
     r"|[/\\]torchinductor_[^/\\]*[/\\]"  # made by torch.compile
     r"|[/\\]stepscope[/\\](?:__init__|errors|config|(?:bootstrap|checkpointing|collect|record"
-    r"|session|profilers|integrations|interop|model|store|stats|analyze|advise|launch|report|cli|tune)"
-    r"[/\\][^\t]*)(?:\.py)?$"
+    r"|session|profilers|integrations|interop|model|store|stats|analyze|advise|launch|report|cli"
+    r"|tune)[/\\][^\t]*)(?:\.py)?$"
 )
 # What compiled text is called where a person typed it: `python -c`, a prompt, a notebook.
 _TYPED = ("<stdin>", "<string>", "<ipython-input", "<doctest")
