@@ -152,15 +152,17 @@ class Background:
                     self._is_idle = not self._waiting
                     self._turn.wait(rest_s if self._waiting else None)
                 self._is_idle = False
-                job = self._active = self._waiting.pop(0)
+                # At no moment it is in neither place: `is_busy` asks without a lock.
+                job = self._active = self._waiting[0]
+                del self._waiting[0]
                 began = self._clock()
             error = self._written(job)
             with self._turn:
                 now = self._clock()
                 self._rests = {job.path: now + RESTS * (now - began)}
-                self._active = None
                 if error is not None:
                     self._failed.append(job)
+                self._active = None
                 if self._wanted:
                     self._turn.notify_all()
             if error is None:

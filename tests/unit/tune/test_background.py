@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,32 @@ def test_files_are_there_after_waiting_and_only_they(tmp_path: Path) -> None:
     found = {one.name: one.read_text() for one in tmp_path.iterdir()}
     assert found == {str(number): str(number) for number in range(5)}
     assert not background.is_busy
+
+
+class Observed(list[Job]):
+    """Looks, whenever a job leaves the list, as a thread without the lock could."""
+
+    def __init__(self, background: Background) -> None:
+        super().__init__()
+        self.background = background
+        self.seen: list[bool] = []
+
+    def __delitem__(self, at: Any) -> None:
+        super().__delitem__(at)
+        self.seen.append(self.background.is_busy)
+
+    def pop(self, at: Any = -1) -> Job:
+        found = super().pop(at)
+        self.seen.append(self.background.is_busy)
+        return found
+
+
+def test_it_is_busy_until_the_file_is_there(tmp_path: Path) -> None:
+    background = Background()
+    waiting = background._waiting = Observed(background)
+    background.put(job(tmp_path / "a", "1"))
+    background.wait()
+    assert waiting.seen == [True]
 
 
 def test_a_reader_waits_for_the_file_it_wants(tmp_path: Path) -> None:
