@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["LEAST_GAIN", "Optimization", "Speedup", "StepCosts"]
+from stepscope.model.trial import Speedup
+
+__all__ = ["LEAST_GAIN", "Optimization", "StepCosts"]
 
 LEAST_GAIN = 1.05  # times as fast: less is not worth a change
 
@@ -18,24 +20,6 @@ class StepCosts(NamedTuple):
 
     wall_s: float
     cpu_s: float
-
-
-class Speedup(NamedTuple):
-    """How many times as fast, with the interval that it lies in (95 %), over so many rounds in
-    which both ways took turns."""
-
-    middle: float
-    low: float
-    high: float
-    rounds: int
-
-    @property
-    def is_proved(self) -> bool:
-        """Faster beyond doubt, and by enough to matter."""
-        return self.low > 1.0 and self.middle >= LEAST_GAIN
-
-    def __str__(self) -> str:
-        return f"{self.middle:.2f} times as fast ({self.low:.2f} to {self.high:.2f})"
 
 
 @dataclass(frozen=True, kw_only=True)

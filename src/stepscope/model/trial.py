@@ -46,11 +46,20 @@ class Measurement:
 
 
 class Speedup(NamedTuple):
-    """How many times as fast, with the interval that it lies in."""
+    """How many times as fast, with the interval that it lies in. rounds: in which both ways took
+    turns, where they did."""
 
     middle: float
     low: float
     high: float
+    rounds: int = 0
+
+    def is_proved(self, least_gain: float) -> bool:
+        """Faster beyond doubt, and by enough to matter."""
+        return self.low > 1.0 and self.middle >= least_gain
+
+    def __str__(self) -> str:
+        return f"{self.middle:.2f} times as fast ({self.low:.2f} to {self.high:.2f})"
 
 
 class Verdict(enum.StrEnum):

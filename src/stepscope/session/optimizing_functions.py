@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from stepscope.collect.digest import digest
 from stepscope.collect.loading import settle, undisturbed
-from stepscope.model.optimization import Optimization, Speedup
+from stepscope.model.optimization import LEAST_GAIN, Optimization
+from stepscope.model.trial import Speedup
 from stepscope.session.kept_results import KeepsResults, copied, size_bytes
 from stepscope.session.proving import prove
 from stepscope.tune.functions.alike import alike
@@ -92,7 +93,7 @@ class _Optimizing:
             ways["compiled"] = Compiled
         for name, kind in ways.items():
             way = self._try(name, partial(kind, self._function, self._samples[0]))
-            if way is not None and way.speedup is not None and way.speedup.is_proved:
+            if way is not None and way.speedup is not None and way.speedup.is_proved(LEAST_GAIN):
                 return self._kept(way)
         way = self._try("results kept", self._cached)
         if way is not None and self._is_worth_keeping(way, call_s):
@@ -144,7 +145,7 @@ class _Optimizing:
             name, other, likeness, speedup, statistics.median(before), statistics.median(after)
         )
         self._tried[name] = way.after_s
-        if speedup is not None and not speedup.is_proved:
+        if speedup is not None and not speedup.is_proved(LEAST_GAIN):
             self._refused.append(f"{name}: {speedup}")
         return way
 
@@ -166,7 +167,7 @@ class _Optimizing:
 
     def _is_worth_keeping(self, way: _Way, call_s: float) -> bool:
         """A known input has to gain much, and a new one to lose little."""
-        if way.speedup is None or not way.speedup.is_proved:
+        if way.speedup is None or not way.speedup.is_proved(LEAST_GAIN):
             return False
         results = {id(data): self._function(data) for data in self._samples}
         asking_s = self._timer(

@@ -15,7 +15,8 @@ from stepscope.collect.envelope import payload_bytes
 from stepscope.collect.limits import OwnLimits
 from stepscope.collect.loading import settings_of, undisturbed
 from stepscope.model.loading import DataLoadingProfile
-from stepscope.model.optimization import LEAST_GAIN, Optimization, Speedup, StepCosts
+from stepscope.model.optimization import LEAST_GAIN, Optimization, StepCosts
+from stepscope.model.trial import Speedup
 from stepscope.session.loader_trials import LoaderTrials, Trials
 from stepscope.session.loading import Config
 from stepscope.session.proving import prove
@@ -151,7 +152,7 @@ class _Optimizing:
             before={"batch_s": statistics.median(before)},
             after={"batch_s": statistics.median(after)},
         )
-        if speedup is None or not speedup.is_proved:
+        if speedup is None or not speedup.is_proved(LEAST_GAIN):
             return OptimizedLoader(self._loader, replace(told, reason=_not_proved(speedup)))
         return self._given(found.best, told)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from stepscope.collect.cpus import usable_cpus
 from stepscope.collect.loading import settle, undisturbed
 from stepscope.collect.own_memory import rss_bytes
-from stepscope.model.optimization import Optimization
+from stepscope.model.optimization import LEAST_GAIN, Optimization
 from stepscope.session.proving import prove
 
 __all__ = ["Switch", "Work", "free_memory", "optimize_gpu", "optimize_switch", "thread_switch"]
@@ -97,7 +97,7 @@ def _tried(
         before={"work_s": statistics.median(before)},
         after={"work_s": statistics.median(after)},
     )
-    if speedup is None or not speedup.is_proved:
+    if speedup is None or not speedup.is_proved(LEAST_GAIN):
         switch.write(present)
         return Switched(replace(told, reason=f"Not proved: it was {speedup}."), None)
     switch.write(best)
@@ -174,7 +174,7 @@ def free_memory(collect_s: Callable[[], float] | None = None) -> Switched:
         before={**base.before, "collection_s": statistics.median(old_s)},
         after={**base.after, "collection_s": statistics.median(new_s)},
     )
-    if speedup is None or not speedup.is_proved:
+    if speedup is None or not speedup.is_proved(LEAST_GAIN):
         return Switched(replace(told, reason=f"Not proved: collections were {speedup}."), None)
     gc.freeze()
     old_ms, new_ms = (statistics.median(times_s) * 1e3 for times_s in (old_s, new_s))

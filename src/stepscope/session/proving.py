@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stepscope.model.optimization import LEAST_GAIN, Speedup
+from stepscope.model.optimization import LEAST_GAIN
+from stepscope.model.trial import Speedup
 from stepscope.stats.paired import paired_ratio
 
 __all__ = ["prove"]
@@ -25,7 +26,7 @@ def prove(
         while len(before) < rounds:
             _round(old, new, before, after)
         speedup = _speedup(before, after)
-        if speedup is None or speedup.is_proved or speedup.high < LEAST_GAIN:
+        if speedup is None or speedup.is_proved(LEAST_GAIN) or speedup.high < LEAST_GAIN:
             break
     return speedup, before, after
 

@@ -38,7 +38,7 @@ def judge(
         hopeless = bool(base_s and changed_s) and base_s[0] / changed_s[0] < _HOPELESS[0]
         return (Verdict.NO_GAIN if hopeless else Verdict.INCONCLUSIVE), None
     speedup = Speedup(test.middle, test.low, test.high)
-    if speedup.low > 1.0 and speedup.middle >= least_gain:
+    if speedup.is_proved(least_gain):
         return Verdict.FASTER, speedup
     if speedup.high < least_gain or speedup.middle < _HOPELESS[1]:
         return Verdict.NO_GAIN, speedup

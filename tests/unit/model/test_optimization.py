@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import json
 
-from stepscope.model.optimization import Optimization, Speedup
+from stepscope.model.optimization import LEAST_GAIN, Optimization
+from stepscope.model.trial import Speedup
 
 
 def test_a_record_is_plain_json() -> None:
@@ -27,7 +28,7 @@ def test_a_record_is_plain_json() -> None:
 
 
 def test_a_gain_is_proved_when_it_is_sure_and_large_enough() -> None:
-    assert Speedup(1.2, 1.1, 1.3, 5).is_proved
-    assert not Speedup(1.2, 0.9, 1.6, 5).is_proved
-    assert not Speedup(1.03, 1.02, 1.04, 5).is_proved
+    assert Speedup(1.2, 1.1, 1.3, 5).is_proved(LEAST_GAIN)
+    assert not Speedup(1.2, 0.9, 1.6, 5).is_proved(LEAST_GAIN)
+    assert not Speedup(1.03, 1.02, 1.04, 5).is_proved(LEAST_GAIN)
     assert str(Speedup(1.2, 1.1, 1.3, 5)) == "1.20 times as fast (1.10 to 1.30)"
