@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from stepscope.model.optimization import LEAST_GAIN
 from stepscope.session.proving import prove
 
 
@@ -25,7 +26,7 @@ def test_both_take_turns_forth_and_back_and_a_clear_gain_needs_three_rounds() ->
     assert "".join(log) == "abbaab"
     assert (len(before), len(after)) == (3, 3)
     assert speedup is not None
-    assert speedup.is_proved
+    assert speedup.is_proved(LEAST_GAIN)
     assert speedup.low < 2.0 < speedup.high or speedup.middle == 2.0
 
 
@@ -34,7 +35,7 @@ def test_what_is_in_doubt_is_measured_for_longer() -> None:
     speedup, before, _ = prove(taking(log, "a", 1.0), taking(log, "b", 0.6, 1.4, 0.8))
     assert len(before) == 9
     assert speedup is not None
-    assert not speedup.is_proved
+    assert not speedup.is_proved(LEAST_GAIN)
 
 
 def test_no_difference_is_seen_at_once() -> None:
@@ -47,7 +48,7 @@ def test_a_gain_of_4_percent_is_too_little_however_sure() -> None:
     speedup, *_ = prove(taking([], "a", 1.04), taking([], "b", 1.0))
     assert speedup is not None
     assert speedup.low > 1.0
-    assert not speedup.is_proved
+    assert not speedup.is_proved(LEAST_GAIN)
 
 
 def test_what_never_takes_any_time_cannot_be_compared() -> None:
@@ -65,7 +66,7 @@ def test_where_there_is_no_difference_a_gain_is_rarely_claimed(noise: float) -> 
     claimed = 0
     for _ in range(300):
         speedup, *_ = prove(measure, measure)
-        claimed += speedup is not None and speedup.is_proved
+        claimed += speedup is not None and speedup.is_proved(LEAST_GAIN)
     assert claimed <= 15, "5 % of them"
 
 
@@ -76,4 +77,4 @@ def test_twice_as_fast_is_found_in_noise_of_10_percent() -> None:
         return lambda: seconds * math.exp(random.gauss(0.0, 0.1))
 
     found = [prove(taking(2.0), taking(1.0))[0] for _ in range(50)]
-    assert all(one is not None and one.is_proved for one in found)
+    assert all(one is not None and one.is_proved(LEAST_GAIN) for one in found)
