@@ -7,14 +7,12 @@ from functools import partial
 from typing import Any, ClassVar
 
 from stepscope.tune.injection import Injection
-from stepscope.tune.loading.closeness import BITS, how_close
+from stepscope.tune.loading.both_ways import AtOnce, BothWays, Way, why_no_batches
 from stepscope.tune.loading.elementwise import why_not_elementwise
-from stepscope.tune.loading.feeds import Feed, follow, is_default
-from stepscope.tune.loading.randomness import Generators
+from stepscope.tune.loading.feeds import Feed, follow
 from stepscope.tune.loading.stages import (
     NOT_MADE,
     chosen_from,
-    each_alone,
     length_of,
     listed,
     open_stages,
@@ -23,10 +21,6 @@ from stepscope.tune.loading.stages import (
 from stepscope.tune.loading.verdict import Verdict
 
 __all__ = ["Batched"]
-
-_WAY, _MADE = 1, 2  # places on the board: the way that gave the same, counted from 1; batches
-_COMPARED = 3  # batches of a dataset of the user's, made both ways before one is given
-_AGAIN = 256  # one batch in so many is made both ways later
 
 
 class Batched(Injection):
@@ -44,11 +38,7 @@ class Batched(Injection):
 
     def _opened(self, fetcher: Any, feed: Feed) -> None:
         verdict = Verdict(self.told, feed)
-        if verdict.refused:
-            return
-        reason = "" if verdict.applied else _why_not(fetcher)
-        if reason:
-            verdict.refuse(reason)
+        if verdict.refused_for(lambda: "" if verdict.applied else _why_not(fetcher)):
             return
         stages = open_stages(fetcher)
         rows = _Rows(fetcher.dataset)
@@ -56,18 +46,12 @@ class Batched(Injection):
             verdict.apply("batches of a TensorDataset are indexed at once")
             stages.whole.append(partial(_indexed, rows))
         else:
-            stages.whole.append(_Compared(rows, stages.one_by_one, verdict))
+            stages.whole.append(BothWays(_Asked(rows), stages.one_by_one, verdict))
 
 
 def _why_not(fetcher: Any) -> str:
-    from torch.utils.data._utils.fetch import _MapDatasetFetcher
-
-    if type(fetcher) is not _MapDatasetFetcher or not fetcher.auto_collation:
-        return "there are no batches to index"
-    if not is_default(fetcher.collate_fn):
-        return "its collate_fn is not torch's, and wants samples"
-    if not each_alone(fetcher.dataset) or not length_of(fetcher.dataset):
-        return "the dataset makes whole batches itself, or has no length"
+    if reason := why_no_batches(fetcher, "index"):
+        return reason
     dataset, _ = chosen_from(fetcher.dataset)
     if _is_plain(dataset):
         return ""
@@ -127,71 +111,28 @@ def _chosen(tensor: Any, rows: Any) -> Any:
     return torch.index_select(tensor, 0, rows.to(tensor.device), out=out)
 
 
-class _Compared:
-    """Batches of a dataset of the user's: made both ways until that has shown the same, and now and
-    then after that."""
+class _Asked(AtOnce):
+    """Batches of a dataset of the user's, which is asked for all rows at once."""
 
-    def __init__(
-        self, rows: _Rows, one_by_one: Callable[[Any], list[Any]], verdict: Verdict
-    ) -> None:
-        self._rows, self._dataset, self._verdict = rows, rows.dataset, verdict
-        self._one_by_one = one_by_one
-        self._first = True  # of this iteration: the program may have changed its dataset
+    may_round = False
+    participle = "made"
+    differs = "a batch indexed at once is not what its samples give"
 
-    def __call__(self, index: Any) -> Any:
-        found = None if self._verdict.refused else self._rows.of(index)
-        if found is None:
-            return NOT_MADE
-        board = self._verdict.board
-        board[_MADE] += 1
-        if self._first or not self._verdict.applied or not board[_MADE] % _AGAIN:
-            self._first = False
-            return self._both_ways(index, found)
-        try:
-            return self._asked(_WAYS[board[_WAY] - 1], found)
-        except Exception as error:  # noqa: BLE001 - the user's code, asked what it was not made for
-            self._verdict.refuse(f"a batch could not be made at once: {error}"[:300])
-            return NOT_MADE
+    def __init__(self, rows: _Rows) -> None:
+        super().__init__(
+            rows.dataset, [Way(partial(_asked, rows.dataset, form)) for form in _FORMS]
+        )
+        self._rows = rows
 
-    def _asked(self, way: Callable[[list[int]], Any], rows: list[int]) -> Any:
-        return _collated(self._dataset[way(rows)])
+    def indices(self, index: Any) -> list[int] | None:
+        return self._rows.of(index)
 
-    def _both_ways(self, index: Any, rows: list[int]) -> Any:
-        from torch.utils.data import default_collate
+    def what(self, rounded: bool) -> str:
+        return f"batches of {type(self.dataset).__name__} are indexed at once"
 
-        generators = Generators(self._dataset)
-        samples = self._one_by_one(index)
-        drawn = generators.drawn()
-        # The program gets what it would have got, whatever comes of the comparison.
-        batch = default_collate(samples)
-        if drawn:
-            self._verdict.refuse("its samples are drawn at random, each on its own")
-        else:
-            self._compare(batch, rows, generators)
-        return batch
 
-    def _compare(self, batch: Any, rows: list[int], generators: Generators) -> None:
-        board = self._verdict.board
-        for number, way in enumerate(_WAYS, 1):
-            if board[_WAY] in (0, number) and self._is_same(way, rows, batch, generators):
-                board[_WAY] = number
-                if board[_MADE] >= _COMPARED:
-                    name = type(self._dataset).__name__
-                    self._verdict.apply(f"batches of {name} are indexed at once")
-                return
-        self._verdict.refuse("a batch indexed at once is not what its samples give")
-
-    def _is_same(
-        self, way: Callable[[list[int]], Any], rows: list[int], batch: Any, generators: Generators
-    ) -> bool:
-        try:
-            made = self._asked(way, rows)
-            return how_close(made, batch) == BITS
-        except Exception:  # noqa: BLE001 - another way may do
-            return False
-        finally:
-            if generators.drawn():
-                generators.put_back()
+def _asked(dataset: Any, form: Callable[[list[int]], Any], rows: list[int]) -> Any:
+    return _collated(dataset[form(rows)])
 
 
 def _by_tensor(rows: list[int]) -> Any:
@@ -206,7 +147,7 @@ def _by_array(rows: list[int]) -> Any:
     return np.array(rows)
 
 
-_WAYS = (_by_tensor, _by_array)
+_FORMS = (_by_tensor, _by_array)
 
 
 def _collated(batch: Any) -> Any:

@@ -35,11 +35,7 @@ class FetchThreads(Injection):
 
     def _opened(self, fetcher: Any, feed: Feed) -> None:
         verdict = Verdict(self.told, feed)
-        if verdict.refused:
-            return
-        reason = _why_not(fetcher)
-        if reason:
-            verdict.refuse(reason)
+        if verdict.refused_for(lambda: _why_not(fetcher)):
             return
         stages = open_stages(fetcher)
         threads = max(1, int(self.settings.get("threads", _THREADS)))

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from stepscope.tune.injection import Injection
-from stepscope.tune.loading.closeness import BITS, how_close
+from stepscope.tune.loading.both_ways import AtOnce, BothWays, Way, why_no_batches
+from stepscope.tune.loading.closeness import BITS, ROUNDING
 from stepscope.tune.loading.elementwise import why_not_elementwise, without_ours
-from stepscope.tune.loading.feeds import Feed, follow, is_default
-from stepscope.tune.loading.randomness import Generators
+from stepscope.tune.loading.feeds import Feed, follow
 from stepscope.tune.loading.split import NotSplitError, Split, filled, path_of
-from stepscope.tune.loading.stages import NOT_MADE, each_alone, length_of, listed, open_stages
+from stepscope.tune.loading.stages import length_of, listed, open_stages
 from stepscope.tune.loading.verdict import Verdict
 
 __all__ = ["Vectorise"]
-
-_WAY, _MADE, _ROUNDED = 1, 2, 3  # places on the board: the way, from 1; batches; not to the bit
-_COMPARED = 3  # batches that are made both ways before one is given
-_AGAIN = 256  # one batch in so many is made both ways later
 
 
 class Vectorise(Injection):
@@ -36,11 +33,7 @@ class Vectorise(Injection):
 
     def _opened(self, fetcher: Any, feed: Feed) -> None:
         verdict = Verdict(self.told, feed)
-        if verdict.refused:
-            return
-        reason = _why_not(fetcher)
-        if reason:
-            verdict.refuse(reason)
+        if verdict.refused_for(lambda: why_no_batches(fetcher, "transform")):
             return
         try:
             split = Split(fetcher.dataset)
@@ -48,99 +41,41 @@ class Vectorise(Injection):
             verdict.refuse(str(error))
             return
         stages = open_stages(fetcher)
-        stages.whole.append(_AtOnce(fetcher.dataset, split, stages.one_by_one, verdict))
+        at_once = _Transformed(fetcher.dataset, split)
+        stages.whole.append(BothWays(at_once, stages.one_by_one, verdict))
 
 
-def _why_not(fetcher: Any) -> str:
-    from torch.utils.data._utils.fetch import _MapDatasetFetcher
-
-    if type(fetcher) is not _MapDatasetFetcher or not fetcher.auto_collation:
-        return "there are no batches to transform"
-    if not is_default(fetcher.collate_fn):
-        return "its collate_fn is not torch's, and wants samples"
-    if not each_alone(fetcher.dataset) or not length_of(fetcher.dataset):
-        return "the dataset makes whole batches itself, or has no length"
-    return ""
-
-
-class _AtOnce:
+class _Transformed(AtOnce):
     """Batches whose transform is called once."""
 
-    def __init__(
-        self,
-        dataset: Any,
-        split: Split,
-        one_by_one: Callable[[Any], list[Any]],
-        verdict: Verdict,
-    ) -> None:
-        self._dataset, self._split, self._verdict = dataset, split, verdict
-        self._one_by_one = one_by_one
-        self._first = True  # of this iteration: the program may have changed its transform
+    may_round = True
+    participle = "transformed"
+    differs = "at once, its transform gives something else"
 
-    def __call__(self, index: Any) -> Any:
-        indices = None if self._verdict.refused else listed(index, length_of(self._dataset))
-        if indices is None:
-            return NOT_MADE
-        board = self._verdict.board
-        board[_MADE] += 1
-        if self._first or not self._verdict.applied or not board[_MADE] % _AGAIN:
-            self._first = False
-            return self._both_ways(index, indices)
-        try:
-            return self._made(_WAYS[board[_WAY] - 1], indices)
-        except Exception as error:  # noqa: BLE001 - the user's code, asked what it was not made for
-            self._verdict.refuse(f"a batch could not be transformed at once: {error}"[:300])
-            return NOT_MADE
+    def __init__(self, dataset: Any, split: Split) -> None:
+        mapped = Way(partial(_made, split, _mapped))
+        direct = Way(partial(_made, split, _direct), lambda: _check_elementwise(split.transform))
+        super().__init__(dataset, [mapped, direct])
+        self._split = split
 
-    def _made(self, way: Callable[[Any, Any], Any], indices: list[int]) -> Any:
-        from torch.utils.data import default_collate
+    def indices(self, index: Any) -> list[int] | None:
+        return listed(index, length_of(self.dataset))
 
-        samples, raws = zip(*(self._split.raw(index) for index in indices), strict=True)
-        batch = default_collate([filled(sample, 0) for sample in samples])
-        return _put(batch, path_of(samples[0]), way(self._split.transform, raws))
+    def what(self, rounded: bool) -> str:
+        name = type(self._split.transform).__name__
+        equal = ROUNDING if rounded else BITS
+        return f"the transform ({name}) is called once a batch, equal {equal}"
 
-    def _both_ways(self, index: Any, indices: list[int]) -> Any:
-        from torch.utils.data import default_collate
+    def why_failed(self, error: Exception) -> str:
+        return f"it cannot be done at once: {error}"[:200]
 
-        generators = Generators(self._dataset)
-        samples = self._one_by_one(index)
-        drawn = generators.drawn()
-        # The program gets what it would have got, whatever comes of the comparison.
-        batch = default_collate(samples)
-        if drawn:
-            self._verdict.refuse("its samples are drawn at random, each on its own")
-        else:
-            self._compare(batch, indices, generators)
-        return batch
 
-    def _compare(self, batch: Any, indices: list[int], generators: Generators) -> None:
-        board, reason = self._verdict.board, ""
-        for number, way in enumerate(_WAYS, 1):
-            if board[_WAY] not in (0, number):
-                continue
-            try:
-                if way is _direct:
-                    _check_elementwise(self._split.transform)
-                close = how_close(self._made(way, indices), batch)
-            except Exception as error:  # noqa: BLE001 - another way may do
-                reason = reason or f"it cannot be done at once: {error}"[:200]
-                close = None
-            finally:
-                if generators.drawn():
-                    generators.put_back()
-            if close is not None:
-                board[_WAY] = number
-                board[_ROUNDED] |= int(close != BITS)
-                self._told_if_enough()
-                return
-        self._verdict.refuse(reason or "at once, its transform gives something else")
+def _made(split: Split, call: Callable[[Any, tuple[Any, ...]], Any], indices: list[int]) -> Any:
+    from torch.utils.data import default_collate
 
-    def _told_if_enough(self) -> None:
-        board = self._verdict.board
-        if board[_MADE] >= _COMPARED:
-            rounded = "up to rounding" if board[_ROUNDED] else "to the bit"
-            name = type(self._split.transform).__name__
-            self._verdict.apply(f"the transform ({name}) is called once a batch, equal {rounded}")
+    samples, raws = zip(*(split.raw(index) for index in indices), strict=True)
+    batch = default_collate([filled(sample, 0) for sample in samples])
+    return _put(batch, path_of(samples[0]), call(split.transform, raws))
 
 
 def _put(batch: Any, path: list[Any], value: Any) -> Any:
@@ -176,9 +111,6 @@ def _check_elementwise(transform: Any) -> None:
         reason = why_not_elementwise(function, owner)
         if reason:
             raise NotSplitError(f"{type(part).__name__}: {reason}")
-
-
-_WAYS = (_mapped, _direct)
 
 
 def _stacked(raws: tuple[Any, ...]) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from stepscope.tune.injection import Told
 from stepscope.tune.loading.board import Board
 from stepscope.tune.loading.feeds import Feed
@@ -34,6 +36,15 @@ class Verdict:
     @property
     def applied(self) -> bool:
         return self.board[_WORD] == _APPLIED
+
+    def refused_for(self, why_not: Callable[[], str]) -> bool:
+        """Whether it is refused: before, or now because of what `why_not()` says; "": nothing."""
+        if self.refused:
+            return True
+        reason = why_not()
+        if reason:
+            self.refuse(reason)
+        return bool(reason)
 
     def apply(self, what: str) -> None:
         if self.board[_WORD] == _UNKNOWN:
