@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stepscope.tune.guard.copying import Copying
-    from stepscope.tune.guard.paths import AnyPath, View
+    from stepscope.tune.guard.paths import AnyPath, Spot, View
 
 __all__ = ["MARKING", "READING", "Reading"]
 
@@ -32,27 +32,22 @@ class Reading:
 
     def asking(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """The same call, answered from the merged view."""
-
-        def ask(
-            path: AnyPath | int,
-            *args: Any,
-            dir_fd: int | None = None,
-            follow_symlinks: bool = True,
-            **named: Any,
-        ) -> Any:
-            if not follow_symlinks:
-                named["follow_symlinks"] = False
-            if isinstance(path, int):
-                return call(path, *args, **named)
-            spot = self._view.find(path, dir_fd, follow=follow_symlinks)
-            return call(spot.real, *args, **named)
-
-        return ask
+        return self._led(call, lambda spot: spot.real, lambda descriptor: descriptor)
 
     def marking(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """The same call, made on the changed version."""
+        return self._led(call, self._changed, self._itself_or_path)
 
-        def mark(
+    def _led(
+        self,
+        call: Callable[..., Any],
+        place: Callable[[Spot], str],
+        opened: Callable[[int], int | str],
+    ) -> Callable[..., Any]:
+        """The same call, made on the place of a path. opened: what stands for an open file, itself
+        or its path."""
+
+        def led(
             path: AnyPath | int,
             *args: Any,
             dir_fd: int | None = None,
@@ -62,14 +57,20 @@ class Reading:
             if not follow_symlinks:
                 named["follow_symlinks"] = False
             if isinstance(path, int):
-                if self._is_its_own(path):
-                    return call(path, *args, **named)
-                path = path_of(path)
+                path = opened(path)
+            if isinstance(path, int):
+                return call(path, *args, **named)
             spot = self._view.find(path, dir_fd, follow=follow_symlinks)
-            place = spot.real if spot.through else self._copying.bring(spot)
-            return call(place, *args, **named)
+            return call(place(spot), *args, **named)
 
-        return mark
+        return led
+
+    def _changed(self, spot: Spot) -> str:
+        return spot.real if spot.through else self._copying.bring(spot)
+
+    def _itself_or_path(self, descriptor: int) -> int | str:
+        """The path of an original, which has to be led to its changed version."""
+        return descriptor if self._is_its_own(descriptor) else path_of(descriptor)
 
     def marking_link(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """marking, of a link itself."""
