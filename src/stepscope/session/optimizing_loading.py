@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 import time
 import warnings
 from dataclasses import replace
@@ -19,7 +18,7 @@ from stepscope.model.optimization import LEAST_GAIN, Optimization, StepCosts
 from stepscope.model.trial import Speedup
 from stepscope.session.loader_trials import LoaderTrials, Trials
 from stepscope.session.loading import Config
-from stepscope.session.proving import prove
+from stepscope.session.proving import prove_for
 from stepscope.tune.loader_search import (
     Found,
     Limits,
@@ -144,16 +143,12 @@ class _Optimizing:
                 self._loader, replace(told, reason=f"Of {len(tried)} settings it is the best.")
             )
         measure = self._trials.measure
-        speedup, before, after = prove(lambda: measure(present), lambda: measure(found.best))
-        told = replace(
-            told,
-            change=f"DataLoader(..., {found.best})",
-            measured=speedup,
-            before={"batch_s": statistics.median(before)},
-            after={"batch_s": statistics.median(after)},
+        told = replace(told, change=f"DataLoader(..., {found.best})")
+        told, is_proved = prove_for(
+            told, "batch_s", lambda: measure(present), lambda: measure(found.best)
         )
-        if speedup is None or not speedup.is_proved(LEAST_GAIN):
-            return OptimizedLoader(self._loader, replace(told, reason=_not_proved(speedup)))
+        if not is_proved:
+            return OptimizedLoader(self._loader, replace(told, reason=_not_proved(told.measured)))
         return self._given(found.best, told)
 
     def _given(self, best: LoaderSettings, told: Optimization) -> OptimizedLoader:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from stepscope.collect.cpus import usable_cpus
 from stepscope.collect.loading import settle, undisturbed
 from stepscope.collect.own_memory import rss_bytes
-from stepscope.model.optimization import LEAST_GAIN, Optimization
-from stepscope.session.proving import prove
+from stepscope.model.optimization import Optimization
+from stepscope.session.proving import prove_for
 
 __all__ = ["Switch", "Work", "free_memory", "optimize_gpu", "optimize_switch", "thread_switch"]
 
@@ -89,22 +89,18 @@ def _tried(
     if best == present:
         switch.write(present)
         return Switched(replace(told, reason=f"{switch.name}({present}) is the fastest."), None)
-    speedup, before, after = prove(lambda: with_choice(present), lambda: with_choice(best))
-    told = replace(
-        told,
-        change=f"{switch.name}({best})",
-        measured=speedup,
-        before={"work_s": statistics.median(before)},
-        after={"work_s": statistics.median(after)},
+    told = replace(told, change=f"{switch.name}({best})")
+    told, is_proved = prove_for(
+        told, "work_s", lambda: with_choice(present), lambda: with_choice(best)
     )
-    if speedup is None or not speedup.is_proved(LEAST_GAIN):
+    if not is_proved:
         switch.write(present)
-        return Switched(replace(told, reason=f"Not proved: it was {speedup}."), None)
+        return Switched(replace(told, reason=f"Not proved: it was {told.measured}."), None)
     switch.write(best)
     record = replace(
         told,
         kept=True,
-        reason=f"The work was measured to be {speedup}.",
+        reason=f"The work was measured to be {told.measured}.",
         undo=f"{switch.name}({present}), or undo()",
     )
     return Switched(record, lambda: switch.write(present))
@@ -164,20 +160,15 @@ def free_memory(collect_s: Callable[[], float] | None = None) -> Switched:
         return measure()
 
     try:
-        speedup, old_s, new_s = prove(unfrozen, frozen)
+        told = replace(base, change="gc.freeze()")
+        told, is_proved = prove_for(told, "collection_s", unfrozen, frozen)
     finally:
         gc.unfreeze()
-    told = replace(
-        base,
-        change="gc.freeze()",
-        measured=speedup,
-        before={**base.before, "collection_s": statistics.median(old_s)},
-        after={**base.after, "collection_s": statistics.median(new_s)},
-    )
-    if speedup is None or not speedup.is_proved(LEAST_GAIN):
-        return Switched(replace(told, reason=f"Not proved: collections were {speedup}."), None)
+    if not is_proved:
+        why = f"Not proved: collections were {told.measured}."
+        return Switched(replace(told, reason=why), None)
     gc.freeze()
-    old_ms, new_ms = (statistics.median(times_s) * 1e3 for times_s in (old_s, new_s))
+    old_ms, new_ms = (figures["collection_s"] * 1e3 for figures in (told.before, told.after))
     record = replace(
         told,
         kept=True,
