@@ -70,10 +70,10 @@ class Tuner:
             self._notes.append("Interrupted: what was proved until then is kept.")
         if self._repeated:
             busy = "other programs used the machine meanwhile"
-            self._notes.append(f"{self._repeated} runs were made again: {busy}.")
+            self._notes.append(f"{_runs(self._repeated)} made again: {busy}.")
         if self._noisy:
             self._notes.append(
-                f"{self._noisy} runs count although the machine was in use: intervals are wider."
+                f"{_runs(self._noisy)} counted although the machine was in use: intervals are wider."
             )
         return self._result()
 
@@ -137,8 +137,8 @@ class Tuner:
         """Book all of them, and keep the best. Of settings of one change only the best counts. What
         is left are candidates to be added beside it, the best first."""
         faster = [one for one in candidates if one.verdict is Verdict.FASTER]
-        faster.sort(key=_gain, reverse=True)
-        best = list({one.change.name: one for one in reversed(faster)}.values())
+        names = {one.change.name for one in faster}
+        best = [_best([one for one in faster if one.change.name == name]) for name in names]
         best.sort(key=_gain, reverse=True)
         for one in candidates:
             self._book(one, base, kept=bool(best) and one is best[0], best=best)
@@ -264,6 +264,18 @@ class Tuner:
         finally:
             self._speedup = whole.measured
             self._first = base if base.runs else self._first
+
+
+def _runs(count: int) -> str:
+    return "1 run was" if count == 1 else f"{count} runs were"
+
+
+def _best(settings: Sequence[Candidate]) -> Candidate:
+    """Of settings of one change: the one with fewest workers among those that are as fast as the
+    fastest, as far as a difference would matter."""
+    near = max(map(_gain, settings)) / LEAST_GAIN
+    good = [one for one in settings if _gain(one) >= near]
+    return min(good, key=lambda one: (one.change.settings.get("num_workers", 0), -_gain(one)))
 
 
 def _gain(candidate: Candidate) -> float:

@@ -126,6 +126,12 @@ def test_of_two_settings_of_a_change_the_better_one_is_kept() -> None:
     assert tuning.trials[0].why == "another setting of it is faster"
 
 
+def test_of_settings_that_are_as_fast_the_one_with_fewest_workers_is_kept() -> None:
+    proposals = [change("loader", num_workers=4), change("loader", num_workers=2)]
+    bench = MadeUp(lambda names: 0.5 if names else 1.0, [proposals], noise=0.001)
+    assert [one.settings for one in Tuner(bench).run().kept] == [{"num_workers": 2}]
+
+
 @pytest.mark.parametrize("outcome", [Outcome.CRASHED, Outcome.HUNG, Outcome.OUT_OF_MEMORY])
 def test_a_trial_that_fails_is_a_result_and_the_next_one_goes_on(outcome: Outcome) -> None:
     def takes(names: Names) -> float | Measurement:
