@@ -72,9 +72,8 @@ class Tuner:
             busy = "other programs used the machine meanwhile"
             self._notes.append(f"{_runs(self._repeated)} made again: {busy}.")
         if self._noisy:
-            self._notes.append(
-                f"{_runs(self._noisy)} counted although the machine was in use: intervals are wider."
-            )
+            wider = "the machine was in use: intervals are wider"
+            self._notes.append(f"{_runs(self._noisy)} counted although {wider}.")
         return self._result()
 
     def _result(self) -> Tuning:
