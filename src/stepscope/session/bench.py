@@ -36,6 +36,7 @@ __all__ = ["BenchOptions", "ProgramBench"]
 PROFILE_S: Final = 15.0  # of steps that are profiled, where a program takes longer
 _MOST_MEMORY: Final = 0.85  # of what there is
 _SLOWER: Final = 4.0  # times as long as the program as it is: then it hangs
+_PLENTY: Final = 1000  # runs, where nothing is known yet
 _START_S: Final = 60.0  # that a program may take more than the run before it
 
 
@@ -58,6 +59,7 @@ class ProgramBench:
         self._options, self.tell = options, tell
         self._until_s = time.monotonic() + options.budget_s
         self._took_s: list[float] = []  # of runs that were measured
+        self._profiled_s = 0.0
         self._steps = options.steps
         self._is_sized = bool(options.steps)
         self._runs = 0
@@ -67,6 +69,10 @@ class ProgramBench:
     @property
     def left_s(self) -> float:
         return self._until_s - time.monotonic()
+
+    def runs_left(self) -> int:
+        took_s = statistics.median(self._took_s) if self._took_s else self._profiled_s
+        return max(0, int(self.left_s / took_s)) if took_s else _PLENTY
 
     # ---- profiles ----
 
@@ -97,6 +103,7 @@ class ProgramBench:
             NewRun(run, run.name, ""), self._options.command, settings, status, troubles, None
         )
         ended = self._run(run, status, settings, watch)
+        self._profiled_s = ended.took_s
         if ended.outcome is not Outcome.MEASURED:
             raise UsageError(
                 f"The program did not come to its end ({ended.outcome.value}: {ended.why}): see"

@@ -115,6 +115,7 @@ class _Chosen:
     def __init__(self, bench: ProgramBench, options: TuneOptions) -> None:
         self._bench, self._options = bench, options
         self.tell = bench.tell
+        self.runs_left = bench.runs_left
 
     def measure(self, changes: Sequence[Change], seed: int = 0) -> Measurement:
         return self._bench.measure(changes, seed)

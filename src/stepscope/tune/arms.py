@@ -34,10 +34,19 @@ class Candidate:
     verdict: Verdict = Verdict.INCONCLUSIVE
     measured: Speedup | None = None
     why: str = ""
+    is_left: bool = False  # there was not time enough for all, and others were more promising
 
     @property
     def is_open(self) -> bool:
-        return self.verdict is Verdict.INCONCLUSIVE
+        return self.verdict is Verdict.INCONCLUSIVE and not self.is_left
+
+    def gain_so_far(self, base_s: Sequence[float]) -> float:
+        """How many times as fast it looks, by the runs there are; as predicted where there is none;
+        0: nothing is known."""
+        figures = self.arm.figures_s
+        if figures and base_s:
+            return (sum(base_s) / len(base_s)) / (sum(figures) / len(figures))
+        return self.change.predicted or 0.0
 
     def fail(self, why: str) -> None:
         self.verdict, self.why = Verdict.FAILED, why

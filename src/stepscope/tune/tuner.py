@@ -15,11 +15,12 @@ from stepscope.model.change import Change
 from stepscope.model.trial import Measurement, Outcome, Speedup, Trial, Tuning, Verdict
 from stepscope.tune.arms import Arm, Candidate
 from stepscope.tune.judge import LEAST_GAIN, LOOKS, is_noisy
+from stepscope.tune.promising import promising
 from stepscope.tune.results import why_not_same
 
 __all__ = ["Bench", "OutOfTime", "Tuner"]
 
-MOST_PASSES: Final = 3
+MOST_PASSES: Final = 6
 MOST_REPEATS: Final = 4  # of noisy runs: a machine that stays noisy has to be lived with
 BESIDE: Final = 1.01  # what a change has to add to those that are kept already
 # These may draw random numbers in another order, as another seed would.
@@ -42,6 +43,9 @@ class Bench(Protocol):
     def tell(self, text: str) -> None:
         """How far it is."""
 
+    def runs_left(self) -> int:
+        """How many runs the time still allows for, about."""
+
 
 class Tuner:
     """`run` once. What was proved before time ran out, or before Ctrl-C, is kept."""
@@ -52,6 +56,8 @@ class Tuner:
         self._kept: list[Change] = []
         self._trials: list[Trial] = []
         self._notes: list[str] = []
+        self._proposals: list[Change] = []
+        self._seen_with = -1  # how many changes were kept when it was profiled last
         self._first: Arm | None = None  # the program as it is
         self._speedup: Speedup | None = None
         self._reseeded: Measurement | None = None
@@ -97,9 +103,12 @@ class Tuner:
     # ---- one pass: what a profile suggests, tried ----
 
     def _pass(self) -> bool:
-        """Whether something was kept, so that another look may find what is next."""
-        proposals = [one for one in self._bench.candidates(self._kept) if self._is_new(one)]
-        wanted = [one for one in proposals if self._may(one)]
+        """Whether there was something to try: then there may be more."""
+        if self._seen_with != len(self._kept):
+            self._seen_with = len(self._kept)
+            self._proposals = list(self._bench.candidates(self._kept))
+        new = [one for one in self._proposals if self._is_new(one)]
+        wanted = promising([one for one in new if self._may(one)])
         if not wanted:
             return False
         base = Arm(tuple(self._kept))
@@ -117,7 +126,7 @@ class Tuner:
             best = self._settle(base, candidates)
         for candidate in best[1:]:
             self._add(candidate)
-        return bool(best)
+        return True
 
     def _is_new(self, change: Change) -> bool:
         return all(
@@ -154,10 +163,15 @@ class Tuner:
             why = "" if kept else why
         elif one.verdict is Verdict.NO_GAIN:
             why = "no gain worth it"
+        elif one.is_left:
+            why = "time was short, and others were more promising"
         elif one.verdict is Verdict.INCONCLUSIVE:
             why = "inconclusive: more runs would be needed"
         if not one.arm.runs:
-            one.verdict, why = Verdict.NOT_TRIED, "no time was left to try it"
+            one.verdict, why = (
+                Verdict.NOT_TRIED,
+                why if one.is_left else "no time was left to try it",
+            )
         last = one.arm.runs[-1] if one.arm.runs else None
         self._trials.append(
             Trial(
@@ -197,7 +211,7 @@ class Tuner:
     def _rounds(self, base: Arm, candidates: Sequence[Candidate], least_gain: float) -> None:
         """Until every candidate is judged, or there were as many rounds as are looked at."""
         for number in range(LOOKS[-1]):
-            waiting = [one for one in candidates if one.is_open]
+            waiting = self._affordable(base, [one for one in candidates if one.is_open])
             if not waiting:
                 return
             self._bench.tell(f"round {number + 1}: {', '.join(one.change.name for one in waiting)}")
@@ -210,6 +224,16 @@ class Tuner:
             if number + 1 in LOOKS or number == 0:
                 for one in waiting:
                     one.look(base.figures_s, least_gain)
+
+    def _affordable(self, base: Arm, waiting: list[Candidate]) -> list[Candidate]:
+        """As many as there is time for, the base included; the least promising are left. In a first
+        round each has one run, as long as one of them can have another after that."""
+        later = 0 if base.runs else 2
+        places = max(1, self._bench.runs_left() - 1 - later)
+        by_gain = sorted(waiting, key=lambda one: -one.gain_so_far(base.figures_s))
+        for one in by_gain[places:]:
+            one.is_left = True
+        return [one for one in waiting if not one.is_left]
 
     def _run_base(self, base: Arm) -> None:
         run = self._measured(base.changes)

@@ -53,6 +53,9 @@ class MadeUp:
     def tell(self, text: str) -> None:
         self.told.append(text)
 
+    def runs_left(self) -> int:
+        return self._left
+
 
 def of(tuning_trials: Sequence[Trial], name: str) -> Trial:
     return next(one for one in tuning_trials if one.change.name == name)
@@ -184,6 +187,26 @@ def test_what_was_proved_before_the_time_ran_out_is_kept() -> None:
     tuning = Tuner(bench).run()
     assert [one.name for one in tuning.kept] == ["a"]
     assert any("time was used up" in note for note in tuning.notes)
+
+
+def test_where_time_is_short_the_most_promising_is_brought_to_an_end() -> None:
+    takes = {(): 1.0, ("a",): 0.9, ("b",): 0.5, ("c",): 0.8}
+    proposals = [[change(name) for name in "abc"]]
+    bench = MadeUp(lambda names: takes[names], proposals, runs=7, noise=0.001)
+    tuning = Tuner(bench).run()
+    assert bench.order[4:6] == [("b",), ()]
+    assert [one.name for one in tuning.kept] == ["b"]
+    assert of(tuning.trials, "a").why == "time was short, and others were more promising"
+
+
+def test_small_and_unknown_gains_wait_until_a_large_one_is_there() -> None:
+    large = Change("large", "", {}, (2.0, 2.0))
+    small, unknown = Change("small", "", {}, (1.1, 1.1)), Change("unknown", "")
+    bench = MadeUp(lambda names: 0.5 if "large" in names else 1.0, [[unknown, small, large]])
+    bench.candidates = lambda kept: [small, unknown] if kept else [unknown, small, large]  # type: ignore[method-assign]
+    tuning = Tuner(bench).run()
+    assert [trial.change.name for trial in tuning.trials] == ["large", "small", "unknown"]
+    assert bench.order[:2] == [(), ("large",)]
 
 
 def test_an_interrupt_keeps_what_was_proved_by_then() -> None:
