@@ -192,7 +192,7 @@ def test_what_was_proved_before_the_time_ran_out_is_kept() -> None:
 def test_where_time_is_short_the_most_promising_is_brought_to_an_end() -> None:
     takes = {(): 1.0, ("a",): 0.9, ("b",): 0.5, ("c",): 0.8}
     proposals = [[change(name) for name in "abc"]]
-    bench = MadeUp(lambda names: takes[names], proposals, runs=7, noise=0.001)
+    bench = MadeUp(lambda names: takes[names], proposals, runs=6, noise=0.001)
     tuning = Tuner(bench).run()
     assert bench.order[4:6] == [("b",), ()]
     assert [one.name for one in tuning.kept] == ["b"]
