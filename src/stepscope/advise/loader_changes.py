@@ -31,11 +31,7 @@ def making_batches(finding: Finding) -> Iterator[Change]:
     if finding.measures.get("iterable"):
         return
     if _is_short(finding):
-        yield Change(
-            "batched",
-            "Index the whole batch at once",
-            expected_speedup=between(finding, *_BATCHED),
-        )
+        yield Change("batched", "Index the whole batch at once", {}, _all_of_the_wait(finding))
     yield from _cached(finding)
     if finding.kind == "input-cpu" and not _is_short(finding):
         yield Change("vectorise", "Transform the samples of a batch at once")
@@ -47,6 +43,15 @@ def making_batches(finding: Finding) -> Iterator[Change]:
             expected_speedup=between(finding, 0.0, 1.0 - 1.0 / _FETCH_THREADS),
             alters="threads",
         )
+
+
+def _all_of_the_wait(finding: Finding) -> tuple[float, float] | None:
+    """Neither samples nor putting them together are left: other findings about the wait, too."""
+    m = finding.measures
+    if not m.get("step_ms") or "input_ms" not in m:
+        return None
+    waited = min(1.0, m["input_ms"] / m["step_ms"])
+    return 1.0 / (1.0 - waited * _BATCHED[0]), 1.0 / (1.0 - waited * _BATCHED[1])
 
 
 def _is_short(finding: Finding) -> bool:
@@ -129,12 +134,12 @@ def sending(finding: Finding) -> Iterator[Change]:
 
 
 def starting_workers(finding: Finding) -> Iterator[Change]:
-    """All starts but the first are saved."""
+    """All starts but the first are saved: of a long training all, so the first is not counted."""
     passes = finding.measures.get("iterations", 1.0)
     if finding.measures.get("persistent_workers") or passes < 2:
         return
-    saved = finding.share * (passes - 1) / passes
-    speedup = 1.0 / (1.0 - saved) if saved < 1.0 else None
+    share = finding.share
+    speedup = (1.0 - share / passes) / (1.0 - share) if share < 1.0 else None
     yield Change(
         "loader",
         "Keep the workers alive between passes",

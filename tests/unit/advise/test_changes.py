@@ -55,6 +55,15 @@ def test_a_cache_is_expected_to_save_all_passes_but_the_first() -> None:
     assert cache.expected_speedup[1] == pytest.approx(1 / (1 - 0.6 * 2 / 3))
 
 
+def test_indexing_a_batch_at_once_saves_the_whole_wait_whatever_finding_asks() -> None:
+    short = LOADER | {"sample_p50_ms": 0.01}
+    for kind, share in (("input-cpu", 0.4), ("input-collate", 0.3)):
+        changes = changes_for(found(kind, share, **short))
+        batched = next(one for one in changes if one.name == "batched")
+        assert batched.expected_speedup is not None
+        assert batched.expected_speedup[1] == pytest.approx(1 / (1 - 0.75 * 0.95))
+
+
 def test_nothing_is_cached_that_is_used_once() -> None:
     once = LOADER | {"passes": 1.0}
     assert all(one.name != "cache" for one in changes_for(found("input-cpu", 0.6, **once)))
@@ -69,7 +78,7 @@ def test_an_iterable_dataset_gets_workers_only_where_that_is_allowed() -> None:
 def test_workers_that_stay_save_all_starts_but_the_first() -> None:
     changes = changes_for(found("input-worker-startup", 0.4, iterations=8.0))
     kept = next(one for one in changes if one.settings == {"persistent_workers": True})
-    assert kept.predicted == pytest.approx(1 / (1 - 0.4 * 7 / 8))
+    assert kept.predicted == pytest.approx((1 - 0.4 / 8) / (1 - 0.4))
 
 
 def test_checkpoints_that_memory_asks_for_stay() -> None:
