@@ -38,14 +38,16 @@ def stepscope(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_workers_are_found_proved_written_and_applied(project: Path) -> None:
-    done = stepscope(
-        project, "tune", "--budget", "200s", "--only", "loader", "--json", "out.json", "waits.py"
-    )
+    options = ("--budget", "200s", "--only", "loader", "--json", "out.json", "--diff")
+    done = stepscope(project, "tune", *options, "waits.py")
     assert done.returncode == 0, done.stderr
     found = json.loads((project / "out.json").read_text())
     assert found["kept"] == ["loader"], done.stderr
     assert found["interval"][0] > 1.0
     assert "as fast" in done.stderr
+    assert (
+        "+    loader = DataLoader(Slow(), batch_size=4, shuffle=True, num_workers=" in done.stdout
+    )
     # Nothing of the user's was touched by any of the trials.
     assert (project / "log.txt").read_text() == "of an earlier run\n"
     assert (project / "model.pt").read_bytes() == b"of an earlier run"
