@@ -36,7 +36,8 @@ test: install
 test-quick: install
 	$(BIN)/python -m pytest -m 'not slow and not extended'
 
-# The loops of transformers, Lightning and Accelerate: they take a minute, mostly to import.
+# The slower suites: loops of transformers, Lightning and Accelerate, the corpus of faults, stacks and
+# sampled steps of whole runs, compiled programs. Some five minutes.
 test-extended: install
 	$(BIN)/python -m pytest -m extended
 

@@ -45,6 +45,7 @@ def test_every_script_is_in_the_manifest() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_the_quick_subset_runs_and_is_scored() -> None:
     # WHEN
     done = subprocess.run(

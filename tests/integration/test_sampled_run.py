@@ -16,6 +16,7 @@ from stepscope.model.phases import Phase
 from stepscope.store.trace import open_trace
 from tests.integration.joined import SCRIPTS, SOURCE, environment, run_bare
 
+pytestmark = pytest.mark.extended
 STEPS = "190"  # some 4 s
 
 

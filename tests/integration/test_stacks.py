@@ -15,6 +15,7 @@ from stepscope.model.phases import Phase
 from stepscope.store.frames import FramesReader
 from tests.integration.joined import SCRIPTS, Ran, run_joined
 
+pytestmark = pytest.mark.extended
 HOT = SCRIPTS / "hot.py"
 # A worker that was not forked from the program shows its first sign of life to this collector.
 WAKES = pytest.mark.skipif(

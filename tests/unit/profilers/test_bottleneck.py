@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Iterable
@@ -70,11 +71,12 @@ def test_the_wrong_order_is_refused() -> None:
 
 def test_the_outer_operation_is_not_blamed_for_the_inner_one() -> None:
     profiler = BottleneckProfiler()
+    gc.collect()  # so that no collection falls into the outer operation: it would be blamed for it
     profiler.start_profiling_session("nested")
     with profiler.profile_operation("outer", BottleneckType.DATA_LOADING):
         for _ in range(4):
             with profiler.profile_operation("inner", BottleneckType.register("tokenising")):
-                burn(0.05)
+                burn(0.2)
     session = profiler.stop_profiling_session()
     found = {one.operation_name: one for one in session.bottlenecks}
     assert found["inner"].bottleneck_type is BottleneckType.TOKENISING
@@ -82,7 +84,7 @@ def test_the_outer_operation_is_not_blamed_for_the_inner_one() -> None:
     assert found["inner"].share is not None
     assert found["inner"].share > 0.8
     assert "outer" not in found
-    assert (session.operations["outer"].execution_time or 0) >= 0.2
+    assert (session.operations["outer"].execution_time or 0) >= 0.8
 
 
 def test_a_threshold_of_memory_is_seen_while_the_session_goes_on() -> None:
