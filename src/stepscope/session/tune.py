@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -55,6 +56,8 @@ def tune_command(options: TuneOptions) -> int:
     _check(options)
     command = resolve_command(list(options.words))
     folder = Path(tempfile.mkdtemp(prefix="stepscope-tune-"))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)  # as Ctrl-C: nothing that was started is left behind
     try:
         with TuneProgress(options.budget_s, quiet=options.quiet) as progress:
             asked = BenchOptions(
@@ -69,6 +72,10 @@ def tune_command(options: TuneOptions) -> int:
     else:
         _show_proposals(outcome, options)
     return 0
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _outcome(bench: ProgramBench, options: TuneOptions) -> Tuning | Sequence[Change]:

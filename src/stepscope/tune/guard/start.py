@@ -15,6 +15,7 @@ import sys
 __all__ = ["main"]
 
 _CANNOT, _NOT_FOUND = 126, 127  # as shells have it
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 
 def main(arguments: list[str]) -> int:
@@ -27,6 +28,7 @@ def main(arguments: list[str]) -> int:
         _restrict(options[1::2])
     except OSError as error:
         return _tell(f"the program's files cannot be kept from trials: {error}")
+    _end_with_parent()
     # Python ignores these for itself, and what is ignored stays so in the program.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
@@ -46,6 +48,13 @@ def _restrict(allowed: list[str]) -> None:
     from stepscope.tune.guard.landlock import restrict
 
     restrict(allowed)
+
+
+def _end_with_parent() -> None:
+    """A launcher that is killed can end nobody: the kernel does it then."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
 
 
 def _environment() -> dict[bytes, bytes]:

@@ -78,3 +78,28 @@ def test_a_wrong_command_line_restricts_nothing(
     monkeypatch.setattr(landlock, "restrict", lambda _: pytest.fail("restricted"))
     assert start.main(words) == 126
     assert "usage" in capsys.readouterr().err
+
+
+@needs_landlock
+def test_it_ends_with_whoever_started_it() -> None:
+    """A launcher that is killed outright can end nobody."""
+    child = [
+        *AS_FILE,
+        "--",
+        sys.executable,
+        "-c",
+        "import time; print('up', flush=True); time.sleep(600)",
+    ]
+    code = f"""
+import os, subprocess
+child = subprocess.Popen({child!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    # The pipe ends when the last process that holds it is gone: the program holds stderr too.
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert not Path(f"/proc/{int(done.stdout)}/exe").exists()
