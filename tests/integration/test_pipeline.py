@@ -131,9 +131,10 @@ def test_fast_samples_are_thinned_out_and_counted(tmp_path: Path, workers: int) 
 
     found = folded(tmp_path / "run", ran, workers)
 
-    assert sum(len(one.named(names.SAMPLE)) for one in ran.processes) < 5000
-    # An estimate: those since the last one that was recorded are not in it.
-    assert found.samples == pytest.approx(20_000, rel=0.5)
+    recorded = sum(len(one.named(names.SAMPLE)) for one in ran.processes)
+    assert recorded < 5000
+    # Those since the last one that was recorded are not in it: how many depends on the pace.
+    assert recorded < found.samples <= 20_000
     assert found.sample_ms["p50"] < 1
 
 

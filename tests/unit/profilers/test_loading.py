@@ -61,8 +61,9 @@ def test_a_loader_that_computes() -> None:
 
 def test_a_loader_that_waits_is_no_slow_disk_either() -> None:
     gc.collect()  # one in the middle, of all that other tests left, would be most of its time
-    loader = DataLoader(Slow(sleep_s=0.005), batch_size=4)
-    profile = DataLoadingProfiler().profile_dataloader(loader, num_batches=12)
+    # Long enough that what this process does besides, now and then, is a small part of it.
+    loader = DataLoader(Slow(samples=400, sleep_s=0.01), batch_size=4)
+    profile = DataLoadingProfiler().profile_dataloader(loader, num_batches=60)
     assert DataLoadingBottleneck.SLOW_DATA_SOURCE in profile.bottlenecks
     assert DataLoadingBottleneck.SLOW_DISK_IO not in profile.bottlenecks
 
