@@ -70,7 +70,9 @@ def read_changes(path: Path) -> tuple[Change, ...]:
     except OSError as error:
         raise FormatError(f"{path} cannot be read ({error.strerror}).") from error
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path} is not TOML ({error}): mend or delete it.") from error
+        raise FormatError(
+            f"{path} is not TOML ({error}): name a file that stepscope tune wrote."
+        ) from error
     schema = document.get("schema", SCHEMA)
     if not isinstance(schema, int) or schema > SCHEMA:
         raise FormatError(f"{path} was written by a newer stepscope: upgrade stepscope.")
