@@ -120,5 +120,19 @@ KINDS: dict[str, Kind] = {
         ),
         # Of the limit: from there on the next larger batch is the last one.
         *_kinds("memory", 0.92, 0.97, memory_pressure=_T.MEMORY_ALLOCATION),
+        # Seen while training goes on: what changed, not what a step is made of.
+        *_kinds(
+            "live",
+            0.05,
+            0.20,
+            stall=_T.SYNCHRONIZATION,
+            slowdown=_T.CPU_BOUND,
+            anomaly=_T.CPU_BOUND,
+            throttling=_T.CPU_COMPUTATION,
+            gpu_starved=_T.DATA_LOADING,
+            loss_not_finite=_T.NUMERICS,
+            loss_diverging=_T.NUMERICS,
+            threshold=_T.CPU_BOUND,
+        ),
     )
 }

@@ -17,7 +17,8 @@ OPTIMIZER_STEP: Final = "optimizer.step"  # arg: id of the optimizer; an outermo
 OPTIMIZER_SCALE: Final = "optimizer.scale"  # GradScaler.unscale_ and update
 OPTIMIZER_ZERO: Final = "optimizer.zero_grad"
 OPTIMIZER_CLIP: Final = "optimizer.clip"  # gradient clipping
-LOSS: Final = "loss"  # sample in trials: the scalar that a backward pass began with
+LOSS: Final = "loss"  # sample in trials and watched runs: what a backward pass began with
+METRIC: Final = "metric"  # sample of stepscope.metric(); text: the name that the program gave it
 SAVE: Final = "save"  # torch.save and its like; arg: bytes written where known
 GC: Final = "gc"  # one collection; value: objects collected; arg: the generation in its low 8 bits
 # and above them how many objects could not be collected
@@ -95,6 +96,10 @@ OPERATION_FLOPS: Final = "operation.flops"
 # long it took, up to then; text: "type\tlayer"; arg: bytes; cpu_start_ns: by how many bytes what is
 # in use changed; cpu_ns: number of the profile; value: how many events it stands for.
 CHECKPOINTING_EVENT: Final = "checkpointing.event"
+
+# Closer looks that somebody asked for while the program runs (collect/captures.py).
+CAPTURE_BEGIN: Final = "capture.begin"  # mark; arg: its number; text: JSON of what was asked for
+CAPTURE_END: Final = "capture.end"  # mark; arg: its number; text: JSON: steps seen, or why none
 
 # Stacks.
 STACK: Final = "stack"  # sample of a thread; arg: number of the stack; value: ns it stands for;
@@ -224,6 +229,8 @@ GPU_MEMORY_USED_BYTES: Final = "gpu.memory_used_bytes"
 GPU_MEMORY_TOTAL_BYTES: Final = "gpu.memory_total_bytes"
 GPU_POWER_WATTS: Final = "gpu.power_watts"
 GPU_TEMPERATURE_CELSIUS: Final = "gpu.temperature_celsius"
+GPU_CLOCK_SHARE: Final = "gpu.clock_share"  # of the highest clock of its processors
+GPU_THROTTLED: Final = "gpu.throttled"  # NVML's reasons why clocks are held back, a bit each
 GPU_ALLOCATED_BYTES: Final = "gpu.allocated_bytes"  # torch's allocator, at a step end
 GPU_RESERVED_BYTES: Final = "gpu.reserved_bytes"
 GPU_PEAK_ALLOCATED_BYTES: Final = "gpu.peak_allocated_bytes"  # since the sample before it

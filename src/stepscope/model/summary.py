@@ -14,7 +14,15 @@ from stepscope.model.kinds import KINDS
 if TYPE_CHECKING:
     from stepscope.model.metrics import PerformanceMetrics
 
-__all__ = ["SCHEMA", "PhaseShare", "RankSummary", "StepsSummary", "Summary"]
+__all__ = [
+    "SCHEMA",
+    "PhaseShare",
+    "RankSummary",
+    "StepsSummary",
+    "Summary",
+    "finding_from_dict",
+    "finding_to_dict",
+]
 
 SCHEMA = 1
 
@@ -80,7 +88,7 @@ class Summary:
         return self.findings[0] if self.findings else None
 
     def to_dict(self) -> dict[str, Any]:
-        findings = [_finding_to_dict(finding) for finding in self.findings]
+        findings = [finding_to_dict(finding) for finding in self.findings]
         return {
             "schema": SCHEMA,
             "run": dict(self.run),
@@ -112,7 +120,7 @@ class Summary:
                 startup_ms=saved["startup_ms"],
                 tail_ms=saved["tail_ms"],
                 breakdown=tuple(PhaseShare(**part) for part in saved["breakdown"]),
-                findings=tuple(_finding_from_dict(one) for one in saved["findings"]),
+                findings=tuple(finding_from_dict(one) for one in saved["findings"]),
                 memory=dict(saved["memory"]),
                 resources=dict(saved["resources"]),
                 overhead=dict(saved["overhead"]),
@@ -126,7 +134,8 @@ class Summary:
             ) from error
 
 
-def _finding_to_dict(finding: Finding) -> dict[str, Any]:
+def finding_to_dict(finding: Finding) -> dict[str, Any]:
+    """Plain JSON: an entry of `findings` in summary.json."""
     advice = finding.recommendation
     return {
         "kind": finding.kind,
@@ -157,7 +166,8 @@ def _advice_to_dict(advice: Recommendation) -> dict[str, Any]:
     }
 
 
-def _finding_from_dict(saved: Mapping[str, Any]) -> Finding:
+def finding_from_dict(saved: Mapping[str, Any]) -> Finding:
+    """The finding again. Raises FormatError for a kind that is not known."""
     kind = saved["kind"]
     if kind not in KINDS:
         raise FormatError(

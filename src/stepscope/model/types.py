@@ -60,6 +60,7 @@ class BottleneckType(metaclass=_Types):
     NETWORK_LATENCY: ClassVar[BottleneckType]
     SYNCHRONIZATION: ClassVar[BottleneckType]
     CPU_BOUND: ClassVar[BottleneckType]
+    NUMERICS: ClassVar[BottleneckType]  # a loss that is no number any more, or runs away
 
     __slots__ = ("_value",)
     _value: str

@@ -1,0 +1,121 @@
+"""A finding while it happens: raised, and resolved when it is over."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stepscope.errors import FormatError
+from stepscope.model.finding import Finding
+from stepscope.model.summary import finding_from_dict, finding_to_dict
+
+__all__ = ["Alert", "AlertState"]
+
+
+class AlertState(enum.StrEnum):
+    FIRING = "firing"
+    RESOLVED = "resolved"
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One notice about an incident. The notice that resolves it has the same `id`.
+
+    Reads like a mapping too, as the specification's handlers expect: `alert["message"]`.
+
+    id: of the incident, unique over all runs. rule: the rule that raised it ("slowdown").
+    finding: what it is, where, how bad, what to do. step: at which it began; None: before the
+    first. ranks: on which; several are one alert. …_unix: seconds since 1970; `ended_unix` is None
+    while it goes on. capture: a closer look that was taken because of it, a file in the run folder.
+    """
+
+    id: str
+    rule: str
+    finding: Finding
+    state: AlertState
+    run: str
+    host: str
+    began_unix: float
+    told_unix: float
+    step: int | None = None
+    ranks: tuple[int, ...] = (0,)
+    metric: str | None = None
+    value: float | None = None
+    limit: float | None = None
+    ended_unix: float | None = None
+    capture: str = ""
+
+    @property
+    def severity(self) -> float:
+        return self.finding.severity
+
+    @property
+    def is_firing(self) -> bool:
+        return self.state is AlertState.FIRING
+
+    @property
+    def message(self) -> str:
+        """One sentence: what and where."""
+        where = self.finding.location
+        place = f" at {where.file}:{where.line}" if where.file else ""
+        ranks = "" if self.ranks == (0,) else f" (rank {', '.join(map(str, self.ranks))})"
+        over = "" if self.is_firing else "over: "
+        return f"{over}{self.finding.title}{place}{ranks}"
+
+    def __getitem__(self, key: str) -> Any:
+        return self.to_dict()[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.to_dict().get(key, default)
+
+    def keys(self) -> Any:
+        return self.to_dict().keys()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON; `message` and `severity` are said again for those who read no more."""
+        return {
+            "id": self.id,
+            "message": self.message,
+            "severity": self.severity,
+            "rule": self.rule,
+            "state": self.state.value,
+            "kind": self.finding.kind,
+            "run": self.run,
+            "host": self.host,
+            "ranks": list(self.ranks),
+            "step": self.step,
+            "metric": self.metric,
+            "value": self.value,
+            "limit": self.limit,
+            "began_unix": self.began_unix,
+            "told_unix": self.told_unix,
+            "ended_unix": self.ended_unix,
+            "capture": self.capture,
+            "finding": finding_to_dict(self.finding),
+        }
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Alert:
+        """A saved alert again. Raises FormatError for what is none."""
+        try:
+            return cls(
+                id=str(saved["id"]),
+                rule=str(saved["rule"]),
+                finding=finding_from_dict(saved["finding"]),
+                state=AlertState(saved["state"]),
+                run=str(saved["run"]),
+                host=str(saved["host"]),
+                began_unix=float(saved["began_unix"]),
+                told_unix=float(saved["told_unix"]),
+                step=saved["step"],
+                ranks=tuple(saved["ranks"]),
+                metric=saved["metric"],
+                value=saved["value"],
+                limit=saved["limit"],
+                ended_unix=saved["ended_unix"],
+                capture=str(saved["capture"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FormatError(f"This is no alert of stepscope ({error}).") from error
