@@ -23,6 +23,7 @@ __all__ = [
     "ENV_RUN",
     "ENV_STATUS",
     "ENV_TRIAL",
+    "ENV_WATCH",
     "GPU_THRESHOLD_PERCENT",
     "LINES_INTERVAL_S",
     "MAX_SAMPLES",
@@ -34,6 +35,7 @@ __all__ = [
     "REPORTS_FOLDER",
     "RUNS_FOLDER",
     "SAMPLING_INTERVAL_S",
+    "WATCH_DEFAULT",
     "WORKER_COUNTS",
     "Level",
     "MemoryDetail",
@@ -53,11 +55,13 @@ ENV_MEMORY: Final = (
 
 ENV_APPLY: Final = "STEPSCOPE_APPLY"  # changes to make: a list of model.change.Change as JSON
 ENV_TRIAL: Final = "STEPSCOPE_TRIAL"  # how far to run: a TrialWish as JSON
+ENV_WATCH: Final = "STEPSCOPE_WATCH"  # "1": somebody watches the run while it goes on
 ENV_PLAN: Final = "STEPSCOPE_PLAN"  # what to do about checkpoints: a PlanWish as JSON
 PLAN_PROGRESS: Final = "plan.progress"  # in the status folder: how far planning is
 PLAN_FAILED: Final = "plan-failed.txt"  # in the run folder: why there is no plan
 
 RUNS_FOLDER: Final = "runs"
+WATCH_DEFAULT: Final = "default"  # the rules as they come, without a file
 
 
 class Level(enum.StrEnum):
@@ -118,6 +122,8 @@ class Settings(NamedTuple):
     plan: PlanWish | None = None
     changes: str = ""  # to make in the program: ENV_APPLY
     trial: TrialWish | None = None
+    watch: str = ""  # the rules to watch it by: a path, or WATCH_DEFAULT; "": nobody watches
+    limit_bytes: int = 200_000_000  # what a run may take on disk; 0: any
     poll_interval_s: float = 1.0  # how often the launcher looks at what the program recorded
 
     @property

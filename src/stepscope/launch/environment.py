@@ -17,6 +17,7 @@ from stepscope.config import (
     ENV_RUN,
     ENV_STATUS,
     ENV_TRIAL,
+    ENV_WATCH,
     PlanWish,
     Settings,
     TrialWish,
@@ -46,6 +47,7 @@ def child_environment(
         ENV_PLAN: _as_json(settings.plan),
         ENV_TRIAL: _as_json(settings.trial),
         ENV_APPLY: settings.changes,
+        ENV_WATCH: "1" if settings.watch else "",
     }
 
 
