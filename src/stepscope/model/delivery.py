@@ -1,0 +1,75 @@
+"""An alert on its way to those who asked for it."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+from stepscope.model.alert import Alert
+
+__all__ = [
+    "AlertRecord",
+    "Delivery",
+    "DeliveryState",
+    "DeliveryStatus",
+    "OutboxCounts",
+    "delivery_id",
+    "notice_key",
+]
+
+
+class DeliveryState(enum.StrEnum):
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    REFUSED = "refused"  # the sink will never take it
+
+
+class Delivery(NamedTuple):
+    """A notice that a sink has not taken yet. attempts: how often it was offered."""
+
+    id: str
+    alert: Alert
+    attempts: int = 0
+
+
+class DeliveryStatus(NamedTuple):
+    """How it stands with one sink. at_unix: of the last attempt; None: there was none.
+
+    error: what went wrong last, without secrets.
+    """
+
+    sink: str
+    state: DeliveryState
+    attempts: int = 0
+    at_unix: float | None = None
+    error: str = ""
+
+
+class AlertRecord(NamedTuple):
+    """An incident as it is known last, and who was told of that."""
+
+    alert: Alert
+    deliveries: tuple[DeliveryStatus, ...] = ()
+
+
+class OutboxCounts(NamedTuple):
+    """pending, delivered, refused: deliveries. unsaved: of them, those that are in memory alone.
+
+    lost: notices that could not be kept at all, for want of disk and room.
+    """
+
+    pending: int = 0
+    delivered: int = 0
+    refused: int = 0
+    unsaved: int = 0
+    lost: int = 0
+
+
+def notice_key(alert: Alert) -> str:
+    """Names this notice: the same one sent twice has the same key."""
+    return f"{alert.id}:{alert.state.value}"
+
+
+def delivery_id(alert: Alert, sink: str) -> str:
+    """Names the way of a notice to a sink, over all runs."""
+    return f"{notice_key(alert)}:{sink}"

@@ -1,0 +1,1 @@
+"""Tells others: alerts to sinks, metrics to exporters."""
