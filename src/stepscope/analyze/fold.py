@@ -21,7 +21,7 @@ from stepscope.analyze.spans import (
     loop_spans,
 )
 from stepscope.analyze.steps import Boundary, FoundBy, Steps, loop_start, steps_by
-from stepscope.analyze.tally import Progress, Step, Tally
+from stepscope.analyze.tally import OnStep, Progress, Step, Tally
 from stepscope.analyze.threads import Threads
 from stepscope.model import names
 from stepscope.model.event import Batch
@@ -32,6 +32,7 @@ __all__ = ["LoopFold", "Progress"]
 PENDING = 20_000  # spans that may wait for the end of a step
 HELD = 4  # steps that wait for what the device has to say about them
 HELD_FOR_DEVICE = 512
+NO_DEVICE = 64  # so many steps without a word of a device: there is none to wait for
 _EVALUATION = PHASES.index(Phase.EVALUATION)
 _flags, _track = itemgetter(7), itemgetter(8)
 
@@ -40,10 +41,18 @@ class LoopFold:
     """`update` with every batch of a process, in order; `get` at any time.
 
     began_ns: when the process began, on the clock of the events; None: with its first event.
+    on_step: is told of each step, once, when it is added up.
     """
 
-    def __init__(self, rank: int = 0, pid: int = 0, began_ns: int | None = None) -> None:
+    def __init__(
+        self,
+        rank: int = 0,
+        pid: int = 0,
+        began_ns: int | None = None,
+        on_step: OnStep | None = None,
+    ) -> None:
         self._rank, self._pid, self._began_ns = rank, pid, began_ns
+        self._on_step = on_step
         self._last_ns = began_ns or 0
         self.events = 0  # of any kind, so far
         self._opened: dict[tuple[int, int, int], int] = {}  # (track, start, code) → lasted so far
@@ -59,7 +68,7 @@ class LoopFold:
         """Begin to look for steps by this sign, in these spans and those to come."""
         self._found_by, self._track = found_by, track
         self._finder: Steps = steps_by(found_by)
-        self._tally = Tally()
+        self._tally = Tally(self._on_step)
         self._held: deque[Step] = deque()
         self._start_ns = -1  # of the loop; -1: not known yet
         self._step_ns, self._step_cpu_ns = -1, -1  # the start of the step that is under way
@@ -189,8 +198,14 @@ class LoopFold:
 
     def _hold(self, step: Step) -> None:
         self._held.append(step)
-        if len(self._held) > HELD:
-            self._release(HELD)
+        keep = 0 if self._has_no_device else HELD
+        if len(self._held) > keep:
+            self._release(keep)
+
+    @property
+    def _has_no_device(self) -> bool:
+        trains = self._found_by is FoundBy.OPTIMIZER
+        return trains and not self._device_ns and self._tally.steps >= NO_DEVICE
 
     def _release(self, keep: int) -> None:
         """Add up the steps that waited long enough for the device."""
@@ -252,6 +267,7 @@ class LoopFold:
         """Another fold that takes this sign for what it is, though a stronger one may come."""
         made = LoopFold(self._rank, self._pid, self._began_ns)
         made.__dict__.update(self.__dict__)
+        made._on_step = None
         made._threads, made._trained, made._device = Threads(), set(), deque(self._device)
         made._restart(found_by, track, self._threads.rows(track))
         return made

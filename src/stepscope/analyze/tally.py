@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from stepscope.analyze.device import overlay
 from stepscope.analyze.loaders import LoaderMarks
@@ -27,7 +27,7 @@ from stepscope.analyze.windows import Windows
 from stepscope.model import names
 from stepscope.model.phases import Phase
 
-__all__ = ["Progress", "Step", "Tally"]
+__all__ = ["OnStep", "Progress", "Step", "Tally"]
 
 _INPUT, _GC = PHASES.index(Phase.INPUT_WAIT), PHASES.index(Phase.GC)
 _BETWEEN = PHASES.index(Phase.PYTHON_BETWEEN)
@@ -57,10 +57,15 @@ class Progress(NamedTuple):
     share: float | None = None
 
 
+OnStep: TypeAlias = Callable[[Step, StepTime], None]  # told of each step when it is added up
+
+
 class Tally:
     """Adds up steps. Each is settled when it is known whether events were dropped in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_step: OnStep | None = None) -> None:
+        self._on_step = on_step
+        self.steps = 0
         self.durations_ns = array("q")
         self.windows = Windows()
         self.has_cpu = False
@@ -77,6 +82,7 @@ class Tally:
     def copy(self) -> Tally:
         made = Tally()
         made.__dict__.update(self.__dict__)
+        made._on_step = None  # what is added to a copy is added to the original too, later
         made.durations_ns = self.durations_ns[:]
         made.windows = self.windows.copy()
         made._rates = self._rates.copy()
@@ -102,11 +108,14 @@ class Tally:
         time = sum_up(line, self._rates)
         self.has_cpu = self.has_cpu or time.has_cpu
         if step.number_of_steps:
+            self.steps += 1
             self.durations_ns.append(step.end_ns - step.start_ns)
             self.skipped += step.skipped
             self.blind_steps += line.blind_backward
         self._note(line, step, marks)
         self._recent.append((step.start_ns, step.end_ns, step.number_of_steps, time.wall_ns))
+        if self._on_step is not None:
+            self._on_step(step, time)
         self._unsettled.append((step.start_ns, step.end_ns, time, step.number_of_steps))
         if len(self._unsettled) > _UNSETTLED:
             self.settle()
