@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from stepscope.advise import compute, fragmentation, host, loader, memory
+from stepscope.advise import compute, fragmentation, host, live, loader, memory
 from stepscope.advise.changes import changes_for
 from stepscope.model.finding import Finding, Recommendation
 
@@ -54,4 +54,12 @@ _CATALOGUE: dict[str, Callable[[Finding], Recommendation]] = {
     "cycle-garbage": memory.cycle_garbage,
     "fragmentation": fragmentation.fragmentation,
     "memory-pressure": memory.memory_pressure,
+    "stall": live.stall,
+    "slowdown": live.slowdown,
+    "anomaly": live.anomaly,
+    "throttling": live.throttling,
+    "gpu-starved": live.gpu_starved,
+    "loss-not-finite": live.loss_not_finite,
+    "loss-diverging": live.loss_diverging,
+    "threshold": live.threshold,
 }

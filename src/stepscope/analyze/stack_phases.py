@@ -18,6 +18,7 @@ from stepscope.model.phases import PHASE_OF_SPAN, Phase
 __all__ = ["PhaseTimes", "Sample", "ThreadPhases"]
 
 SAMPLES, SPANS = 100_000, 40_000  # that may wait for the end of a step
+RECENT = 6_000  # samples that are remembered one by one, where somebody watches: a minute of them
 _BETWEEN, _FORWARD = PHASES.index(Phase.PYTHON_BETWEEN), PHASES.index(Phase.FORWARD)
 _INSIDE = {
     names.SAMPLE: Phase.INPUT_WAIT,
@@ -59,7 +60,8 @@ class ThreadPhases:
     is thrown away with the first optimizer step, what came after it still waits when it is asked.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_recent: bool = False) -> None:
+        self._recent: deque[tuple[int, Sample]] = deque(maxlen=RECENT if keeps_recent else 0)
         self._samples: deque[Sample] = deque()
         self._rows: deque[SpanRow] = deque()
         self._steps: deque[int] = deque()  # ends of optimizer steps that were not settled yet
@@ -125,6 +127,18 @@ class ThreadPhases:
         self._attribute(spent, self._rows, inside, loop.end_ns, trained)
         return spent
 
+    def since(self, start_ns: int, until_ns: int) -> PhaseTimes:
+        """Of the last minute, what lies between these times; samples that still wait for the end
+        of their step by what was open then. Nothing changes here."""
+        spent = PhaseTimes()
+        for phase, one in self._recent:
+            if start_ns < one.time_ns <= until_ns:
+                spent.count(phase, one)
+        for one in self._samples:
+            if start_ns < one.time_ns <= until_ns:
+                spent.count(_PHASE_OF_TAG.get(one.tag, _BETWEEN), one)
+        return spent
+
     def _attribute(
         self,
         spent: PhaseTimes,
@@ -146,6 +160,8 @@ class ThreadPhases:
             if phase == _BETWEEN:  # of a span that goes on, or was dropped, only the tag tells
                 phase = _PHASE_OF_TAG.get(one.tag, _BETWEEN)
             spent.count(phase, one)
+            if spent is self._spent:
+                self._recent.append((phase, one))
 
 
 def _phases_of(line: Timeline) -> list[int]:

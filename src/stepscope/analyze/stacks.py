@@ -84,7 +84,9 @@ class StackFold:
     kept, by stack.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_recent: bool = False) -> None:
+        """keeps_recent: `since` will be asked."""
+        self._keeps_recent = keeps_recent
         self._tree = StackTree()
         self._processes: dict[tuple[int, int], _Process] = {}  # pids are used again
         self._workers: dict[int, StackWindows] = {}  # by the pid of the parent
@@ -153,7 +155,7 @@ class StackFold:
                 _count_python(process, track, samples)
             thread = process.threads.get(track)
             if thread is None and track in rows_of and len(process.threads) < _THREADS:
-                thread = process.threads[track] = ThreadPhases()
+                thread = process.threads[track] = ThreadPhases(keeps_recent=self._keeps_recent)
                 samples = process.early.pop(track, []) + samples
             if thread is not None:
                 thread.update(rows_of.get(track, []), samples, settled_ns)
@@ -208,6 +210,19 @@ class StackFold:
             self._add_workers(found, by_pid)
         made = [self._stacks(where, phase, spent) for (where, phase), spent in found.items()]
         return tuple(sorted(made, key=_order))
+
+    def since(self, pid: int, start_ns: int, until_ns: int) -> tuple[PhaseStacks, ...]:
+        """Phases of that process's training thread between two moments of the last minute."""
+        for process in self._processes.values():
+            track = process.training_track()
+            if process.info.pid == pid and track is not None:
+                found: _Found = {}
+                spent = process.threads[track].since(start_ns, until_ns)
+                for (place, stack, native), times in spent.items():
+                    _add(found, ("main", PHASES[place].value), (stack, native), times)
+                made = [self._stacks(*key, spent) for key, spent in found.items()]
+                return tuple(sorted(made, key=_order))
+        return ()
 
     def _add_workers(self, found: _Found, by_pid: dict[int, Loop]) -> None:
         """Children of the processes with a loop, and whoever records what only workers do."""

@@ -14,7 +14,7 @@ from stepscope.analyze.overhead import OwnCost, OwnCostFold
 from stepscope.analyze.resources import ResourceFold, Resources
 from stepscope.analyze.speed import SpeedFold
 from stepscope.model import names, traits
-from stepscope.model.details import Details
+from stepscope.model.details import Details, PhaseStacks
 from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
 from stepscope.model.summary import Summary
@@ -23,6 +23,7 @@ from stepscope.store.status import StatusPage
 
 if TYPE_CHECKING:
     from stepscope.analyze.operations import OperationFold
+    from stepscope.model.finding import Finding
     from stepscope.model.metrics import PerformanceMetrics
 
 __all__ = ["RunFold"]
@@ -58,11 +59,13 @@ class _ProcessFold:
 class RunFold:
     """All processes of a run: `update` with what they recorded, in order; then `summary`.
 
-    `run`: its folder, where there may be more than events.
+    `run`: its folder, where there may be more than events. `is_watched`: `stacks_since` is asked
+    while it goes on.
     """
 
-    def __init__(self, run: Path | None = None) -> None:
+    def __init__(self, run: Path | None = None, *, is_watched: bool = False) -> None:
         self._run = run
+        self._is_watched = is_watched
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -71,7 +74,7 @@ class RunFold:
         # The launcher samples from outside. A program that profiles itself samples too: that
         # counts where there is no launcher, for the sums of two samplers do not mix.
         self._resources = {"launcher": ResourceFold(), "program": ResourceFold()}
-        self._details = DetailsFold()
+        self._details = DetailsFold(is_watched=self._is_watched)
         self.details = Details()  # known with the summary
         self._first_ns, self._last_ns = 0, 0
 
@@ -124,6 +127,20 @@ class RunFold:
             self.details = with_device_memory(self.details, self._run)
         found = advise(findings(loops, resources, self.details))
         return summarize(run, loops, recorded, found)
+
+    def findings_now(self) -> list[Finding]:
+        """What the report would find if the run ended now, the verdict first."""
+        from stepscope.advise.catalogue import advise
+        from stepscope.analyze.findings import findings
+
+        loops = self.rank_loops()
+        details = self._details.get(loops, self._sampler())
+        return advise(findings(loops, self._resources_of(loops), details))
+
+    def stacks_since(self, rank: int, start_ns: int, until_ns: int) -> tuple[PhaseStacks, ...]:
+        """Phases of a rank's training thread between two moments of the last minute."""
+        pid = next((loop.pid for loop in self.rank_loops() if loop.rank == rank), 0)
+        return self._details.stacks_since(pid, start_ns, until_ns)
 
     def replay_request(self) -> dict[str, Any] | None:
         """What to run again after training (collect/replay.py); None: nothing is worth it."""

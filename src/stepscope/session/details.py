@@ -13,7 +13,7 @@ from stepscope.analyze.resources import ResourceFold
 from stepscope.analyze.stacks import StackFold
 from stepscope.analyze.timeline import make_timeline
 from stepscope.model import names
-from stepscope.model.details import Details
+from stepscope.model.details import Details, PhaseStacks
 from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
 
@@ -27,9 +27,10 @@ __all__ = ["DetailsFold"]
 class DetailsFold:
     """`update` with every batch of every process of the program; `get` at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_watched: bool = False) -> None:
+        """is_watched: somebody will ask for `stacks_since`."""
         self._pipeline = PipelineFold()
-        self._stacks = StackFold()
+        self._stacks = StackFold(keeps_recent=is_watched)
         self._layers = LayerFold()
         self._checkpoints = CheckpointFold()
         self._memory: dict[int, MemoryFold] = {}  # by pid
@@ -44,6 +45,10 @@ class DetailsFold:
     def update_outside(self, batch: Batch) -> None:
         """Of the launcher."""
         self._layers.update_outside(batch)
+
+    def stacks_since(self, pid: int, start_ns: int, until_ns: int) -> tuple[PhaseStacks, ...]:
+        """Phases of a process's training thread between two moments of the last minute."""
+        return self._stacks.since(pid, start_ns, until_ns)
 
     def logged(self, loops: Sequence[Loop]) -> tuple[tuple[str, int], ...]:
         """The operators of one step: what each was called with as JSON, and how often."""

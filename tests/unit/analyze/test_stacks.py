@@ -480,3 +480,27 @@ def test_processes_that_are_gone_are_forgotten_but_not_the_one_that_trains(
         fold.update(replace(WORKER, pid=300 + number), batch(worker_events(100 * number)))
     assert len(fold._processes) == 4
     assert (MAIN.pid, MAIN.unix_ns) in fold._processes
+
+
+def test_the_last_minute_is_told_by_phase_and_time_where_somebody_watches() -> None:
+    numbers = Numbers()
+    work = numbers.of([(TRAIN, 5, "main"), (TRAIN, 9, "work")])
+    slow = numbers.of([(TRAIN, 5, "main"), (TRAIN, 30, "slow")])
+    events = [event for start in (0.0, 10.0, 20.0) for event in step(start)]
+    events += [seen(5.5, work, names.FORWARD), seen(15.5, slow, names.FORWARD)]
+    events += [seen(31.0, slow)]  # of a step that has not ended
+    for watches in (True, False):
+        fold = StackFold(keeps_recent=watches)
+        fold.update(MAIN, batch([*numbers.frames, *sorted(events, key=lambda e: e["time_ns"])]))
+        later = step(5000.0)
+        fold.update(MAIN, batch(later))
+        if watches:
+            (forward,) = fold.since(THREAD, 0, round(12 * MS))
+            assert forward.phase == "forward"
+            assert [line.location.line for line in forward.lines] == [9]
+            phases = {one.phase: one for one in fold.since(THREAD, round(12 * MS), round(99 * MS))}
+            assert phases["forward"].lines[0].location.line == 30
+            assert phases["python between"].lines[0].location.line == 30
+        else:
+            assert fold.since(THREAD, 0, round(12 * MS)) == ()
+        assert fold.since(4711, 0, round(99 * MS)) == ()
