@@ -6,6 +6,7 @@ import math
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from enum import StrEnum
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -33,6 +34,8 @@ def to_plain(value: Any) -> Any:
         return [to_plain(part) for part in value]
     if isinstance(value, Mapping):
         return {str(name): to_plain(part) for name, part in value.items()}
+    if isinstance(value, StrEnum):
+        return value.value
     raise FormatError(f"A {kind.__name__} cannot be stored.")
 
 
@@ -67,7 +70,16 @@ def from_plain(kind: Any, plain: Any, where: str, depth: int = 0) -> Any:
         return _number(plain, where)
     if kind in (int, str, bool):
         return _expect(kind, plain, where)
+    if issubclass(kind, StrEnum):
+        return _member(kind, _expect(str, plain, where), where)
     return _object(kind, plain, where, depth)
+
+
+def _member(kind: type[StrEnum], text: str, where: str) -> StrEnum:
+    try:
+        return kind(text)
+    except ValueError:
+        raise FormatError(f"{where} should be one of {', '.join(kind)}.") from None
 
 
 def _object(kind: Any, plain: Any, where: str, depth: int) -> Any:
