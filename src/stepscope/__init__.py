@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from stepscope.profilers.preprocessing import PreprocessingProfiler
     from stepscope.profilers.trackers import CPUTracker, GPUTracker, IOTracker, MemoryTracker
     from stepscope.session.last import last_run
+    from stepscope.session.metric import metric
     from stepscope.session.planning import plan_checkpoints
     from stepscope.store.trace import open_trace
 
@@ -147,6 +148,7 @@ __all__ = [
     "__version__",
     "generate_recommendations",
     "last_run",
+    "metric",
     "open_trace",
     "plan_checkpoints",
     "profile_context",
@@ -221,6 +223,7 @@ _HOMES = {
     "UsageError": "stepscope.errors:UsageError",
     "generate_recommendations": "stepscope.profilers.advanced:generate_recommendations",
     "last_run": "stepscope.session.last:last_run",
+    "metric": "stepscope.session.metric:metric",
     "open_trace": "stepscope.store.trace:open_trace",
     "plan_checkpoints": "stepscope.session.planning:plan_checkpoints",
     "profile_context": "stepscope.profilers.contexts:profile_context",

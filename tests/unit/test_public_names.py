@@ -74,6 +74,7 @@ PUBLIC = [
     "__version__",
     "generate_recommendations",
     "last_run",
+    "metric",
     "open_trace",
     "plan_checkpoints",
     "profile_context",

@@ -18,7 +18,8 @@ OPTIMIZER_SCALE: Final = "optimizer.scale"  # GradScaler.unscale_ and update
 OPTIMIZER_ZERO: Final = "optimizer.zero_grad"
 OPTIMIZER_CLIP: Final = "optimizer.clip"  # gradient clipping
 LOSS: Final = "loss"  # sample in trials and watched runs: what a backward pass began with
-METRIC: Final = "metric"  # sample of stepscope.metric(); text: the name that the program gave it
+METRIC: Final = "metric"  # sample of stepscope.metric(); text: the name that the program gave it;
+# arg: the step that it gave, -1: none
 SAVE: Final = "save"  # torch.save and its like; arg: bytes written where known
 GC: Final = "gc"  # one collection; value: objects collected; arg: the generation in its low 8 bits
 # and above them how many objects could not be collected
@@ -100,6 +101,8 @@ CHECKPOINTING_EVENT: Final = "checkpointing.event"
 # Closer looks that somebody asked for while the program runs (collect/captures.py).
 CAPTURE_BEGIN: Final = "capture.begin"  # mark; arg: its number; text: JSON of what was asked for
 CAPTURE_END: Final = "capture.end"  # mark; arg: its number; text: JSON: steps seen, or why none
+CAPTURE_MEMORY: Final = "capture.memory"  # mark; arg: its number; text: JSON: a line, and the bytes
+# that it held at the end of each step, of what was allocated since the capture began
 
 # Stacks.
 STACK: Final = "stack"  # sample of a thread; arg: number of the stack; value: ns it stands for;
@@ -133,6 +136,8 @@ TRACKED_FRAME: Final = "tracked.frame"  # mark; arg: number of the stack, profil
 # Samples about stepscope itself. Cumulative since the process began, unless said otherwise.
 OWN_DROPPED: Final = "stepscope.dropped"  # events that found their ring full
 OWN_LOST: Final = "stepscope.lost"  # events that could not be written to disk
+OWN_LEFT_OUT: Final = "stepscope.left_out"  # mark: of a long run, events were left out on purpose;
+# time_ns, duration_ns: when they were; arg: optimizer steps that ended there; value: how many events
 OWN_WRITER_CPU_NS: Final = "stepscope.writer_cpu_ns"  # CPU time of the writer thread
 OWN_CALLS: Final = "stepscope.calls"  # hook calls that recorded a span
 OWN_PROBES: Final = "stepscope.probes"  # hook calls that only looked (nested modules)

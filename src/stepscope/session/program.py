@@ -22,6 +22,7 @@ from stepscope.config import (
     ENV_RUN,
     ENV_STATUS,
     ENV_TRIAL,
+    ENV_WATCH,
     Settings,
 )
 from stepscope.model import names
@@ -79,6 +80,7 @@ class Program:
         self._guarded("making changes", self._make_changes)
         self._guarded("checkpoint plans", self._follow_plan)
         self._guarded("the trial", self._follow_trial)
+        self._guarded("the loss", self._watch_loss)
         self._guarded("hooking torch", lambda: self._torch.start(self.recorder))
         self._mind()
         self._spent_ns += time.monotonic_ns() - began_ns
@@ -102,6 +104,14 @@ class Program:
             from stepscope.session.trial import trial_for
 
             self._torch.follow(trial_for(wish, self.run, self.recorder, self._leave))
+
+    def _watch_loss(self) -> None:
+        """Where somebody watches. A trial tells all of them already."""
+        watched = os.environ.get(ENV_WATCH) == "1" and not os.environ.get(ENV_TRIAL)
+        if watched and os.environ.get(ENV_RUN) == self._run:
+            from stepscope.collect.losses import WATCHED_INTERVAL_S, LossCollector
+
+            LossCollector(WATCHED_INTERVAL_S).start(self.recorder)
 
     def _follow_plan(self) -> None:
         """Only the program itself trains, not its loaders' workers."""

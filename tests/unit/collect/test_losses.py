@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import random
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from stepscope.collect.losses import LossCollector
+from stepscope.collect.losses import WATCHED_INTERVAL_S, LossCollector
 from stepscope.collect.seeds import seed_everything
 from stepscope.model import names
+from stepscope.record.frames import HEADER, frame
+from stepscope.record.recorder import Recorder
+from stepscope.record.twin import TwinCore
+from stepscope.session.header import Moment, process_header
+from stepscope.store.frames import FramesReader
 from tests.unit.collect.conftest import Read, Started
 
 
@@ -49,3 +57,34 @@ def test_two_programs_that_are_seeded_alike_draw_the_same() -> None:
         np.random.set_state(states[1])
         torch.set_rng_state(states[2])
     assert drawn[0] == drawn[1]
+
+
+def test_a_watched_run_tells_one_loss_in_a_while_and_not_a_number_too(
+    tmp_path: Path,
+) -> None:
+    now_ns = [0]
+    core: Any = TwinCore(lambda: now_ns[0])
+    recorder = Recorder(core)
+    collector = LossCollector(WATCHED_INTERVAL_S)
+    collector.start(recorder)
+    try:
+        for ms, value in ((1, 5.0), (100, 6.0), (202, math.nan), (300, 7.0)):
+            now_ns[0] = ms * 1_000_000
+            torch.tensor(value, requires_grad=True).backward()
+    finally:
+        collector.stop()
+    header = frame(HEADER, process_header({}, [], "python", Moment(0, 0)))
+    path = tmp_path / "drained.frames"
+    path.write_bytes(header + recorder.drain())
+    rows = [row for batch in FramesReader(path).read_new() for row in batch.rows()]
+    told = [row.value for row in rows if row.name == names.LOSS]
+    assert told[0] == 5.0
+    assert math.isnan(told[1])
+    assert len(told) == 2
+
+
+def test_a_watched_run_does_not_wait_for_a_device(read: Read, started: Started) -> None:
+    started(LossCollector(WATCHED_INTERVAL_S))
+    loss = torch.ones((), requires_grad=True, device="meta")  # reading it would raise
+    loss.backward()
+    assert read() == []
