@@ -1,0 +1,44 @@
+"""What a program itself tells of: losses, its own metrics, collections, events that were lost."""
+
+from __future__ import annotations
+
+from stepscope.model import names
+from stepscope.model.event import Batch
+from stepscope.model.watching import Reading
+
+__all__ = ["ProgramReadings"]
+
+_LOST = frozenset({names.OWN_DROPPED, names.OWN_LOST})
+_WANTED = frozenset({names.LOSS, names.METRIC, names.GC, *_LOST})
+
+
+class ProgramReadings:
+    """`update` with every batch of one process, in order."""
+
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+        self._lost = dict.fromkeys(_LOST, 0.0)
+
+    @property
+    def lost(self) -> float:
+        """Events of this process, so far."""
+        return sum(self._lost.values())
+
+    def update(self, batch: Batch) -> list[Reading]:
+        columns, rank = batch.columns, self._rank
+        found: list[Reading] = []
+        pause: Reading | None = None  # the longest
+        for name, place in batch.places(_WANTED):
+            time_ns, value = columns["time_ns"][place], columns["value"][place]
+            if name == names.GC:
+                pause_s = columns["duration_ns"][place] / 1e9
+                if pause is None or pause_s > pause.value:
+                    pause = Reading(time_ns, "gc_pause_seconds", pause_s, rank=rank)
+            elif name in _LOST:
+                self._lost[name] = value
+            else:
+                metric = batch.names[columns["text"][place]] if name == names.METRIC else "loss"
+                found.append(
+                    Reading(time_ns, metric, value, rank=rank, step=columns["step"][place])
+                )
+        return found if pause is None else [*found, pause]

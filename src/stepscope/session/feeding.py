@@ -1,0 +1,133 @@
+"""Tells a monitor what the processes of a run record, as it is read back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, TypeAlias
+
+from stepscope.analyze.readings import SampleReadings
+from stepscope.analyze.step_figures import StepFigures
+from stepscope.analyze.steps_seen import StepsSeen
+from stepscope.analyze.told import ProgramReadings
+from stepscope.collect.limits import OwnLimits
+from stepscope.model import names
+from stepscope.model.event import Batch
+from stepscope.model.process import ProcessInfo
+from stepscope.model.watching import Reading, StepSeen
+
+__all__ = ["Feed", "Hears", "memory_limit_bytes"]
+
+_Key: TypeAlias = tuple[str, int, int]  # host, pid, when it began
+_MOST_PROCESSES = 4096  # that are followed at a time; far more ranks than this end elsewhere
+
+
+class Hears(Protocol):
+    """What is told: a monitor (monitor/core.py), or whoever wants to know the same."""
+
+    def step(self, seen: StepSeen) -> None: ...
+    def reading(self, reading: Reading) -> None: ...
+
+
+class Feed:
+    """A follower (session/inside.py): `update` with what each process recorded, in its order.
+
+    Samples of the machine are taken from the launcher where there is one (`has_launcher`), else
+    from the program: the sums of two samplers do not mix. Of a rank the first process that trains
+    is told of, until it ends.
+    """
+
+    def __init__(self, *listeners: Hears, has_launcher: bool = False) -> None:
+        self._listeners = listeners
+        self._sampler = "launcher" if has_launcher else "program"
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """A forked child has nothing of its parent's."""
+        self._processes: dict[_Key, _Process] = {}
+        self._trains: dict[int, _Process] = {}  # rank → whose steps are told
+        self._ranks: dict[int, int] = {}  # pid → rank, of processes that record
+        self._lost: dict[int, float] = {}  # rank → events
+        self._samples = SampleReadings(self._rank_of, memory_limit_bytes())
+
+    def update(self, process: ProcessInfo, batches: Iterable[Batch]) -> None:
+        key = (process.host, process.pid, process.monotonic_ns)
+        one = self._processes.get(key)
+        if one is None:
+            one = self._processes[key] = _Process(process)
+            if process.role == "program":
+                self._ranks[process.pid] = process.rank
+            self._make_room()
+        for batch in batches:
+            self._tell(one, batch)
+            if any(True for _ in batch.places((names.PROCESS_EXIT,))):
+                self._forget(key)
+
+    def _tell(self, one: _Process, batch: Batch) -> None:
+        rank, role = one.process.rank, one.process.role
+        if role == "program":
+            for seen in one.steps.update(batch):
+                if self._trains.setdefault(rank, one) is one:
+                    self._step(one, seen)
+            lost = one.told.lost
+            self._read(one.told.update(batch))
+            if one.told.lost > lost:
+                self._count_lost(rank, one.told.lost - lost, batch)
+        if role == self._sampler:
+            self._read(self._samples.update(batch))
+
+    def _step(self, one: _Process, seen: StepSeen) -> None:
+        for listener in self._listeners:
+            listener.step(seen)
+        self._read(one.figures.update(seen))
+
+    def _read(self, readings: Iterable[Reading]) -> None:
+        for reading in readings:
+            for listener in self._listeners:
+                listener.reading(reading)
+
+    def _count_lost(self, rank: int, events: float, batch: Batch) -> None:
+        total = self._lost[rank] = self._lost.get(rank, 0.0) + events
+        last_ns = batch.columns["time_ns"][-1]
+        self._read([Reading(last_ns, "events_lost_total", total, rank=rank)])
+
+    def _make_room(self) -> None:
+        """Those that were killed never say that they ended: the oldest is taken for one of them."""
+        while len(self._processes) > _MOST_PROCESSES:
+            trains = list(self._trains.values())
+            oldest = next(iter(self._processes))
+            idle = (key for key, one in self._processes.items() if one not in trains)
+            self._forget(next(idle, oldest))
+
+    def _forget(self, key: _Key) -> None:
+        """Workers come and go with every epoch: of one that has ended nothing is kept."""
+        one = self._processes.pop(key, None)
+        if one is not None:
+            self._ranks.pop(one.process.pid, None)
+            if self._trains.get(one.process.rank) is one:
+                del self._trains[one.process.rank]
+
+    def _rank_of(self, pid: int) -> int | None:
+        """Of a process that records nothing, where there is but one rank, it is that one's."""
+        rank = self._ranks.get(pid)
+        if rank is None:
+            known = set(self._ranks.values())
+            return min(known, default=0) if len(known) <= 1 else None
+        return rank
+
+
+class _Process:
+    def __init__(self, process: ProcessInfo) -> None:
+        self.process = process
+        self.steps = StepsSeen(process.rank, process.pid, process.monotonic_ns)
+        self.figures = StepFigures(process.rank)
+        self.told = ProgramReadings(process.rank)
+
+
+def memory_limit_bytes() -> int | None:
+    """What the processes of this run may hold together; None: what the machine has."""
+    limits = OwnLimits()
+    try:
+        nearest = limits.nearest()
+        return nearest.limit_bytes if nearest is not None and nearest.kind == "cgroup" else None
+    finally:
+        limits.close()
