@@ -17,20 +17,25 @@ _SPECIAL = frozenset((Phase.EVALUATION, Phase.CHECKPOINT_SAVE, Phase.PROFILING))
 
 
 class StepsSeen:
-    """`update` with every batch of a process, in order: gives the steps that are over since."""
+    """`update` with every batch of a process, in order: gives the steps that are over since.
 
-    def __init__(self, rank: int, pid: int, began_ns: int) -> None:
+    folds: it folds the loop itself; otherwise somebody does, and tells it of each step (`take`).
+    """
+
+    def __init__(self, rank: int, pid: int, began_ns: int, *, folds: bool = True) -> None:
         self._rank = rank
-        self._loop = LoopFold(rank, pid, began_ns, self._take)
+        self._loop = LoopFold(rank, pid, began_ns, self.take) if folds else None
         self._steps = 0
         self._new: list[StepSeen] = []
 
     def update(self, batch: Batch) -> list[StepSeen]:
-        self._loop.update(batch)
+        if self._loop is not None:
+            self._loop.update(batch)
         new, self._new = self._new, []
         return new
 
-    def _take(self, step: Step, time: StepTime) -> None:
+    def take(self, step: Step, time: StepTime) -> None:
+        """A LoopFold's `on_step`."""
         if not step.number_of_steps:  # what comes between two steps and is part of none
             return
         self._steps += 1

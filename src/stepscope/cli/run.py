@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from stepscope.config import DEFAULTS, Level, MemoryDetail, PlanWish, Settings
+from stepscope.config import DEFAULTS, WATCH_DEFAULT, Level, MemoryDetail, PlanWish, Settings
 
 __all__ = ["WITH_VALUE", "add_to", "is_option"]
 
-WITH_VALUE = ("-o", "--output", "--name", "--level", "--plan", "--apply")
+WITH_VALUE = ("-o", "--output", "--name", "--level", "--plan", "--apply", "--watch")
 _OF_PYTHON = ("-m", "-c")  # with these a command begins
 _ABOUT = """Run a command and tell why it is slow. The program's input, output, exit code and
 signals stay its own; stepscope speaks on stderr."""
@@ -25,7 +25,7 @@ def add_to(commands: Any) -> None:
         epilog="CMD is train.py, -m package, python …, torchrun …, or any other command.",
         allow_abbrev=False,
     )
-    output, name, level, plan, apply = WITH_VALUE[:2], *WITH_VALUE[2:]
+    output, name, level, plan, apply, watch = WITH_VALUE[:2], *WITH_VALUE[2:]
     parser.add_argument(*output, metavar="DIR", type=Path, help="put the run there (new or empty)")
     parser.add_argument(name, default="", help="name of the run (default: time and script)")
     parser.add_argument(
@@ -48,6 +48,13 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         apply, metavar="FILE", type=Path, help="make the changes in this stepscope.toml"
     )
+    parser.add_argument(
+        watch,
+        metavar="RULES",
+        default="",
+        help="raise alerts while it runs, by the rules in this .toml file; "
+        f"{WATCH_DEFAULT}: by the rules as they come",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no status line, no report")
     parser.add_argument(
         "--json", action="store_true", help="the summary as the last line on stderr, in JSON"
@@ -69,7 +76,11 @@ def _run(options: argparse.Namespace) -> int:
             output=options.output,
             name=options.name,
             settings=Settings(
-                Level(options.level), _memory(options), _plan(options), _changes(options)
+                Level(options.level),
+                _memory(options),
+                _plan(options),
+                _changes(options),
+                watch=_rules(options),
             ),
             quiet=options.quiet,
             json=options.json,
@@ -83,6 +94,15 @@ def _changes(options: argparse.Namespace) -> str:
     from stepscope.session.apply import changes_to_make
 
     return changes_to_make(options.apply)
+
+
+def _rules(options: argparse.Namespace) -> str:
+    """Read before the program starts: a mistake in them is told at once."""
+    if not options.watch:
+        return ""
+    from stepscope.session.watch_rules import check_rules
+
+    return check_rules(options.watch)
 
 
 def _plan(options: argparse.Namespace) -> PlanWish | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from stepscope.analyze.loop import Loop
 from stepscope.analyze.overhead import OwnCost, OwnCostFold
 from stepscope.analyze.resources import ResourceFold, Resources
 from stepscope.analyze.speed import SpeedFold
+from stepscope.analyze.tally import OnStep
 from stepscope.model import names, traits
 from stepscope.model.details import Details, PhaseStacks
 from stepscope.model.event import Batch
@@ -32,9 +33,9 @@ __all__ = ["RunFold"]
 class _ProcessFold:
     """What is known of one process."""
 
-    def __init__(self, process: ProcessInfo) -> None:
+    def __init__(self, process: ProcessInfo, on_step: OnStep | None = None) -> None:
         self.process = process
-        self.loop = LoopFold(process.rank, process.pid, process.monotonic_ns)
+        self.loop = LoopFold(process.rank, process.pid, process.monotonic_ns, on_step)
         self.cost = OwnCostFold()
         self.speed = SpeedFold()
         self.events = 0
@@ -59,13 +60,16 @@ class _ProcessFold:
 class RunFold:
     """All processes of a run: `update` with what they recorded, in order; then `summary`.
 
-    `run`: its folder, where there may be more than events. `is_watched`: `stacks_since` is asked
-    while it goes on.
+    `run`: its folder, where there may be more than events. `watcher`: gives for a
+    process what its steps are told to, as they end, and asks `stacks_since`.
     """
 
-    def __init__(self, run: Path | None = None, *, is_watched: bool = False) -> None:
-        self._run = run
-        self._is_watched = is_watched
+    def __init__(
+        self,
+        run: Path | None = None,
+        watcher: Callable[[ProcessInfo], OnStep] | None = None,
+    ) -> None:
+        self._run, self._watcher = run, watcher
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -74,7 +78,7 @@ class RunFold:
         # The launcher samples from outside. A program that profiles itself samples too: that
         # counts where there is no launcher, for the sums of two samplers do not mix.
         self._resources = {"launcher": ResourceFold(), "program": ResourceFold()}
-        self._details = DetailsFold(is_watched=self._is_watched)
+        self._details = DetailsFold(is_watched=self._watcher is not None)
         self.details = Details()  # known with the summary
         self._first_ns, self._last_ns = 0, 0
 
@@ -87,7 +91,8 @@ class RunFold:
         key = (process.host, process.pid, process.monotonic_ns)
         fold = self._processes.get(key)
         if fold is None:
-            fold = self._processes[key] = _ProcessFold(process)
+            on_step = None if self._watcher is None else self._watcher(process)
+            fold = self._processes[key] = _ProcessFold(process, on_step)
             self._first_ns = min(self._first_ns or process.monotonic_ns, process.monotonic_ns)
         for batch in batches:
             fold.update(batch)

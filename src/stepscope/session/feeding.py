@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 from stepscope.analyze.readings import SampleReadings
 from stepscope.analyze.step_figures import StepFigures
 from stepscope.analyze.steps_seen import StepsSeen
+from stepscope.analyze.tally import OnStep
 from stepscope.analyze.told import ProgramReadings
 from stepscope.collect.limits import OwnLimits
 from stepscope.model import names
@@ -34,11 +35,17 @@ class Feed:
     Samples of the machine are taken from the launcher where there is one (`has_launcher`), else
     from the program: the sums of two samplers do not mix. Of a rank the first process that trains
     is told of, until it ends.
+
+    is_told_steps: whoever calls `update` folds the loops anyway, and tells `on_step_of` of them
+    before.
     """
 
-    def __init__(self, *listeners: Hears, has_launcher: bool = False) -> None:
+    def __init__(
+        self, *listeners: Hears, has_launcher: bool = False, is_told_steps: bool = False
+    ) -> None:
         self._listeners = listeners
         self._sampler = "launcher" if has_launcher else "program"
+        self._folds = not is_told_steps
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -49,18 +56,25 @@ class Feed:
         self._lost: dict[int, float] = {}  # rank → events
         self._samples = SampleReadings(self._rank_of, memory_limit_bytes())
 
+    def on_step_of(self, process: ProcessInfo) -> OnStep:
+        """What a fold of that process's loop is to tell of its steps."""
+        return self._process(process).steps.take
+
     def update(self, process: ProcessInfo, batches: Iterable[Batch]) -> None:
-        key = (process.host, process.pid, process.monotonic_ns)
-        one = self._processes.get(key)
-        if one is None:
-            one = self._processes[key] = _Process(process)
-            if process.role == "program":
-                self._ranks[process.pid] = process.rank
-            self._make_room()
+        one = self._process(process)
         for batch in batches:
             self._tell(one, batch)
             if any(True for _ in batch.places((names.PROCESS_EXIT,))):
-                self._forget(key)
+                self._forget(_key(process))
+
+    def _process(self, process: ProcessInfo) -> _Process:
+        one = self._processes.get(_key(process))
+        if one is None:
+            one = self._processes[_key(process)] = _Process(process, folds=self._folds)
+            if process.role == "program":
+                self._ranks[process.pid] = process.rank
+            self._make_room()
+        return one
 
     def _tell(self, one: _Process, batch: Batch) -> None:
         rank, role = one.process.rank, one.process.role
@@ -115,10 +129,14 @@ class Feed:
         return rank
 
 
+def _key(process: ProcessInfo) -> _Key:
+    return process.host, process.pid, process.monotonic_ns
+
+
 class _Process:
-    def __init__(self, process: ProcessInfo) -> None:
+    def __init__(self, process: ProcessInfo, *, folds: bool) -> None:
         self.process = process
-        self.steps = StepsSeen(process.rank, process.pid, process.monotonic_ns)
+        self.steps = StepsSeen(process.rank, process.pid, process.monotonic_ns, folds=folds)
         self.figures = StepFigures(process.rank)
         self.told = ProgramReadings(process.rank)
 

@@ -9,7 +9,10 @@ from stepscope.model.kinds import KINDS
 LIVE = sorted(name for name, kind in KINDS.items() if kind.group == "live")
 
 
-def found(kind: str, location: Location = Location(), **measures: float) -> Finding:
+NOWHERE = Location()
+
+
+def found(kind: str, location: Location = NOWHERE, **measures: float) -> Finding:
     return Finding(kind, "title", 0.5, 0.5, 0.9, location=location, measures=measures)
 
 
