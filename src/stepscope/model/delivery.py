@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from stepscope.model.alert import Alert
 
@@ -14,6 +17,7 @@ __all__ = [
     "DeliveryStatus",
     "OutboxCounts",
     "delivery_id",
+    "json_line",
     "notice_key",
 ]
 
@@ -73,3 +77,19 @@ def notice_key(alert: Alert) -> str:
 def delivery_id(alert: Alert, sink: str) -> str:
     """Names the way of a notice to a sink, over all runs."""
     return f"{notice_key(alert)}:{sink}"
+
+
+def json_line(document: Mapping[str, Any]) -> str:
+    """JSON that every reader takes, in ASCII and without line breaks: a loss that is not a number
+    is null."""
+    return json.dumps(_finite(document), separators=(",", ":"), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return value

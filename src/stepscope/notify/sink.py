@@ -40,11 +40,15 @@ class SinkError(StepscopeError):
     """A sink did not take it. The message holds no secrets.
 
     permanent: it never will (a request that is wrong, an address that is gone).
+    retry_after_s: what the other side asks for; None: it says nothing.
     """
 
-    def __init__(self, message: str, *, permanent: bool = False) -> None:
+    def __init__(
+        self, message: str, *, permanent: bool = False, retry_after_s: float | None = None
+    ) -> None:
         super().__init__(message)
         self.permanent = permanent
+        self.retry_after_s = retry_after_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +83,9 @@ class AlertSink(Protocol):
 class MetricsSink(Protocol):
     """Takes the newest readings every `interval_s`, in a thread of its own.
 
-    update: the newest reading of each series (metric, label, rank) that changed since the last
-    call. now_unix: the present, to which `Reading.time_ns` cannot be compared. Raises SinkError
-    when it was not taken: the next call comes at the next interval, with what is new by then.
+    update: the newest reading of each series (metric, label, rank) that has one since the last call
+    that was taken. now_unix: the present, to which `Reading.time_ns` cannot be compared. Raises
+    SinkError when it was not taken: the next call comes at the next interval.
     close: after the last update; what is buffered is to be written.
     """
 

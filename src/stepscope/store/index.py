@@ -7,11 +7,11 @@ again from the folders, and one that cannot be written is done without.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.errors import StepscopeError
+from stepscope.store.database import INDEX_FILE, open_index
 from stepscope.store.rundir import is_run, read_meta
 from stepscope.store.summary import read_summary_json
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RunEntry", "add_run", "list_runs"]
 
-_FILE = "index.sqlite"
 _TABLE = """CREATE TABLE IF NOT EXISTS runs (
     path TEXT PRIMARY KEY, name TEXT NOT NULL, started_unix REAL, ended_unix REAL,
     exit_code INTEGER, command TEXT NOT NULL, verdict TEXT NOT NULL)"""
@@ -36,6 +35,9 @@ class RunEntry(NamedTuple):
     exit_code: int | None
     command: str
     verdict: str
+
+
+_SELECT = f"SELECT {', '.join(RunEntry._fields)} FROM runs"
 
 
 def add_run(runs: Path, run: Path) -> None:
@@ -55,7 +57,7 @@ def list_runs(runs: Path) -> list[RunEntry]:
         for path in _folders(runs)
         if path.is_dir() and is_run(path)
     }
-    if (runs / _FILE).exists():
+    if (runs / INDEX_FILE).exists():
         with contextlib.suppress(OSError), _database(runs) as database:
             for entry in _load(database):
                 if entry.path not in entries and is_run(Path(entry.path)):
@@ -98,38 +100,8 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-@contextlib.contextmanager
-def _database(runs: Path) -> Iterator[sqlite3.Connection | None]:
-    """None: it works neither as it is nor anew."""
-    import sqlite3
-
-    connection = None
-    for attempt in range(2):
-        try:
-            connection = sqlite3.connect(runs / _FILE, timeout=2.0, isolation_level=None)
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=NORMAL")
-            connection.execute(_TABLE)
-            connection.execute(f"SELECT {', '.join(RunEntry._fields)} FROM runs LIMIT 1").fetchall()
-            break
-        except sqlite3.DatabaseError as error:
-            if connection is not None:
-                connection.close()
-                connection = None
-            # "locked" and "unable to open" pass; anything else is a file that is no index.
-            if attempt or (
-                isinstance(error, sqlite3.OperationalError) and "no such column" not in str(error)
-            ):
-                break
-            for suffix in ("", "-wal", "-shm"):
-                (runs / f"{_FILE}{suffix}").unlink(missing_ok=True)
-    try:
-        yield connection
-    except sqlite3.Error:
-        pass
-    finally:
-        if connection is not None:
-            connection.close()
+def _database(runs: Path) -> contextlib.AbstractContextManager[sqlite3.Connection | None]:
+    return open_index(runs, [_TABLE, f"{_SELECT} LIMIT 1"])
 
 
 def _store(database: sqlite3.Connection, entries: list[RunEntry]) -> None:
@@ -140,5 +112,4 @@ def _store(database: sqlite3.Connection, entries: list[RunEntry]) -> None:
 def _load(database: sqlite3.Connection | None) -> list[RunEntry]:
     if database is None:
         return []
-    rows = database.execute(f"SELECT {', '.join(RunEntry._fields)} FROM runs").fetchall()
-    return [RunEntry(*row) for row in rows]
+    return [RunEntry(*row) for row in database.execute(_SELECT).fetchall()]

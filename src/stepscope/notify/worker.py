@@ -1,0 +1,140 @@
+"""A thread that lives as long as there is something to do."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+
+__all__ = ["Worker"]
+
+# What a fork waits for a thread that is in the middle of something: less than anybody notices.
+_FORK_PATIENCE_S = 0.05
+
+
+class Worker:
+    """Calls `work(stop)` in a daemon thread as long as there is something to do.
+
+    work: never raises; says in how many seconds it is to be called again; None: not before `wake`.
+    It looks at `stop` between pieces of work, and returns 0 when that is true. end: called in the
+    thread when all is over.
+
+    Around a fork there is no thread, unless one is in the middle of a piece of work that takes
+    long: that one goes on in the parent, and is not there in the child. In a forked child this
+    object must not be used: `Dispatcher` sees to that.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Callable[[], bool]], float | None],
+        end: Callable[[], None],
+        name: str,
+    ) -> None:
+        self._work, self._end, self._name = work, end, name
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._lives = False  # the thread, until it knows that it will end
+        self._due: float | None = None  # on the monotonic clock; None: when there is news
+        self._has_news = self._is_paused = self._is_finishing = self._is_over = False
+        _mind_forks(self)
+
+    def wake(self) -> None:
+        """There is something to do. A pause that `work` asked for is not cut short."""
+        with self._changed:
+            self._has_news = True
+            self._begin()
+
+    def finish(self) -> None:
+        """Works once more, whatever pause there was, and is over."""
+        with self._changed:
+            self._is_finishing = True
+            self._changed.notify_all()
+            self._begin()
+
+    def join(self, timeout_s: float) -> bool:
+        """Whether no thread is there within that time."""
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(max(0.0, timeout_s))
+        return thread is None or not thread.is_alive()
+
+    def pause(self) -> None:
+        """The thread ends as soon as its piece of work does; `resume` has it go on."""
+        with self._changed:
+            self._is_paused = True
+            self._changed.notify_all()
+
+    def resume(self) -> None:
+        with self._changed:
+            self._is_paused = False
+            if self._has_news or self._due is not None or self._is_finishing:
+                self._begin()
+
+    def _begin(self) -> None:
+        if self._lives or self._is_paused or self._is_over:
+            return
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        try:
+            self._thread.start()
+            self._lives = True
+        except RuntimeError:  # no more threads: what is pending stays so
+            self._thread = None
+
+    def _run(self) -> None:
+        while self._may_work():
+            is_last = self._is_finishing
+            pause_s = self._work(lambda: self._is_paused)
+            with self._changed:
+                self._due = None if pause_s is None else time.monotonic() + pause_s
+                self._is_over = is_last and pause_s != 0.0
+            if self._is_over:
+                self._end()
+
+    def _may_work(self) -> bool:
+        """When it is time to; False: the thread is to end."""
+        with self._changed:
+            if self._due is not None:
+                pause_s = max(0.0, self._due - time.monotonic())
+                self._changed.wait_for(lambda: self._is_paused or self._is_finishing, pause_s)
+            wanted = self._has_news or self._due is not None or self._is_finishing
+            self._lives = wanted and not self._is_paused and not self._is_over
+            self._has_news = self._has_news and not self._lives
+            return self._lives
+
+
+_minded: weakref.WeakSet[Worker] = weakref.WeakSet()
+_paused: list[Worker] = []
+_minds_forks = False
+
+
+def _mind_forks(worker: Worker) -> None:
+    """The functions that mind forks are registered once: they cannot be taken back."""
+    global _minds_forks
+    _minded.add(worker)
+    if not _minds_forks:
+        _minds_forks = True
+        os.register_at_fork(
+            before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child
+        )
+
+
+def _before_fork() -> None:
+    _paused[:] = _minded
+    for worker in _paused:
+        worker.pause()
+    until = time.monotonic() + _FORK_PATIENCE_S
+    for worker in _paused:
+        worker.join(until - time.monotonic())
+
+
+def _after_fork() -> None:
+    for worker in _paused:
+        worker.resume()
+    _paused.clear()
+
+
+def _in_child() -> None:
+    _minded.clear()
+    _paused.clear()

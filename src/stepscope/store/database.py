@@ -1,0 +1,66 @@
+"""runs/index.sqlite as a file: opening it, and beginning anew when it is damaged."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import sqlite3
+
+__all__ = ["INDEX_FILE", "open_index"]
+
+INDEX_FILE: Final = "index.sqlite"
+_DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+
+
+@contextlib.contextmanager
+def open_index(
+    runs: Path, statements: Sequence[str], timeout_s: float = 2.0
+) -> Iterator[sqlite3.Connection | None]:
+    """None: it works neither as it is nor anew. statements: make the tables and look at their
+    columns, which makes sure that they are ours. What fails in the database later ends the block
+    and goes no further.
+
+    A file that is damaged or of another shape is removed: all that it holds is in the run folders.
+    """
+    import sqlite3
+
+    connection = None
+    for attempt in range(2):
+        try:
+            connection = sqlite3.connect(runs / INDEX_FILE, timeout=timeout_s, isolation_level=None)
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=OFF")  # survives kill -9; nobody waits for disks
+            for statement in statements:
+                connection.execute(statement).fetchall()
+            break
+        except sqlite3.Error as error:
+            if connection is not None:
+                connection.close()
+                connection = None
+            if attempt or not _is_lost(error):
+                break
+            _remove(runs)
+    try:
+        yield connection
+    except sqlite3.Error as error:
+        if _is_lost(error):
+            _remove(runs)
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _is_lost(error: sqlite3.Error) -> bool:
+    """What is locked, full or not to be written passes; this does not."""
+    name = getattr(error, "sqlite_errorname", None) or ""
+    return name.startswith(_DAMAGED) or "no such column" in str(error)
+
+
+def _remove(runs: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        with contextlib.suppress(OSError):
+            (runs / f"{INDEX_FILE}{suffix}").unlink(missing_ok=True)
