@@ -14,6 +14,7 @@ __all__ = ["Host"]
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _SECTOR_BYTES = 512  # of /proc/diskstats, whatever the disk's own is
 _ROOM = 1 << 16
+_MEMINFO_ROOM = 256  # what is asked of it stands in its first three lines
 _PRESSURE = (
     (names.HOST_PRESSURE_CPU_NS, "cpu"),
     (names.HOST_PRESSURE_IO_NS, "io"),
@@ -38,17 +39,20 @@ class Host:
         self._pressure = [(name, KeptFile(f"{proc}/pressure/{of}")) for name, of in _PRESSURE]
 
     def sample(self, recorder: Recorder) -> None:
-        found: dict[str, float] = {}
         self._busy_ns = []
-        if self._cpus:
-            found[names.HOST_CPU_COUNT] = self._cpus
-        for read in (self._read_cpu, self._read_memory, self._read_disks, self._read_network):
-            found.update(read())
-        found.update(self._read_pressure())
-        for name, value in found.items():
-            recorder.sample(recorder.intern(name), value)
+        self.glance(recorder)
+        reads = (self._read_swap, self._read_disks, self._read_network, self._read_pressure)
+        for read in reads:
+            _record(recorder, read())
         for disk, busy_ns in enumerate(self._busy_ns):
             recorder.sample(recorder.intern(names.HOST_DISK_BUSY_NS), busy_ns, disk)
+
+    def glance(self, recorder: Recorder) -> None:
+        """CPUs and memory: what is read in two system calls."""
+        if self._cpus:
+            recorder.sample(recorder.intern(names.HOST_CPU_COUNT), self._cpus)
+        _record(recorder, self._read_cpu())
+        _record(recorder, self._read_memory())
 
     def close(self) -> None:
         files = (self._stat, self._memory, self._vmstat, self._diskstats, self._network)
@@ -69,18 +73,21 @@ class Host:
 
     def _read_memory(self) -> dict[str, float]:
         found = {}
-        text = self._memory.read() or b""
+        text = self._memory.read(_MEMINFO_ROOM) or b""
         for name, key in (
             (names.HOST_MEMORY_TOTAL_BYTES, b"MemTotal:"),
             (names.HOST_MEMORY_AVAILABLE_BYTES, b"MemAvailable:"),
         ):
             if key in text:
                 found[name] = float(int(text.split(key, 1)[1].split(None, 1)[0]) * 1024)
-        text = self._vmstat.read(_ROOM) or b""
-        if b"\npswpin " in text:
-            pages = text.split(b"\npswpin ", 1)[1].split(None, 1)[0]
-            found[names.HOST_SWAP_IN_PAGES] = float(pages)
         return found
+
+    def _read_swap(self) -> dict[str, float]:
+        text = self._vmstat.read(_ROOM) or b""
+        if b"\npswpin " not in text:
+            return {}
+        pages = text.split(b"\npswpin ", 1)[1].split(None, 1)[0]
+        return {names.HOST_SWAP_IN_PAGES: float(pages)}
 
     def _read_disks(self) -> dict[str, float]:
         read = written = 0
@@ -126,6 +133,11 @@ class Host:
                 total_us = int(text.split(b"total=", 1)[1].split(None, 1)[0])
                 found[name] = total_us * 1000.0
         return found
+
+
+def _record(recorder: Recorder, found: dict[str, float]) -> None:
+    for name, value in found.items():
+        recorder.sample(recorder.intern(name), value)
 
 
 def _disks(folder: str) -> frozenset[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from stepscope.collect.proc import KeptFile, read_once
 from stepscope.model import names
@@ -17,11 +18,12 @@ _TASKS_LIMIT = 64  # threads of a process whose run delay is read
 _THOROUGH_EVERY = 10  # samples between two looks for threads and for the children of all threads
 
 # Fields of /proc/pid/stat, counted after the command (which may hold spaces and brackets).
+_RSS_FIELD = 21
 _STAT = (
     (names.PROCESS_MINOR_FAULTS, 7, 1),
     (names.PROCESS_MAJOR_FAULTS, 9, 1),
     (names.PROCESS_THREADS, 17, 1),
-    (names.PROCESS_RSS_BYTES, 21, _PAGE_BYTES),
+    (names.PROCESS_RSS_BYTES, _RSS_FIELD, _PAGE_BYTES),
 )
 _IO = (
     (names.PROCESS_READ_CHARS, b"rchar: "),
@@ -52,6 +54,15 @@ class ProcessTree:
                 process.close()
                 del self._known[process.pid]
 
+    def glance(self, recorder: Recorder) -> None:
+        """CPU time and memory of the processes that are known, without this one, which is cheaper
+        to ask directly (OwnProcess)."""
+        own = os.getpid()
+        for process in list(self._known.values()):
+            if process.pid != own and not process.glance(recorder):
+                process.close()
+                del self._known[process.pid]
+
     def _new_among(self, pids: list[int]) -> list[_Process]:
         room = _PROCESSES_LIMIT - len(self._known)
         new = [pid for pid in pids if pid not in self._known][:room]
@@ -67,6 +78,7 @@ class ProcessTree:
 class _Process:
     def __init__(self, pid: int, proc: str) -> None:
         self.pid = pid
+        self._is_own = pid == os.getpid() and proc == "/proc"
         self._folder = f"{proc}/{pid}"
         self._stat = KeptFile(f"{self._folder}/stat")
         self._io = KeptFile(f"{self._folder}/io")
@@ -76,18 +88,13 @@ class _Process:
 
     def sample(self, recorder: Recorder, thorough: bool, has_delays: bool) -> bool:
         """Record what can be read; False: the process is gone."""
-        stat = self._stat.read()
-        if not stat:
-            return False
-        fields = stat[stat.rindex(b")") + 2 :].split()
-        if fields[0] in b"ZX":  # it has ended and waits to be collected: no memory, no threads
+        fields = self._read_stat()
+        if not fields:
             return False
         sample, intern, pid = recorder.sample, recorder.intern, self.pid
-        system_ticks = int(fields[12])
-        cpu_ticks = int(fields[11]) + system_ticks
         reaped_ticks = int(fields[13]) + int(fields[14])
-        sample(intern(names.PROCESS_CPU_NS), float(cpu_ticks * _TICK_NS), pid)
-        sample(intern(names.PROCESS_SYSTEM_CPU_NS), float(system_ticks * _TICK_NS), pid)
+        sample(intern(names.PROCESS_CPU_NS), self._cpu_ns(fields), pid)
+        sample(intern(names.PROCESS_SYSTEM_CPU_NS), float(int(fields[12]) * _TICK_NS), pid)
         sample(intern(names.PROCESS_REAPED_CPU_NS), float(reaped_ticks * _TICK_NS), pid)
         for name, field, unit in _STAT:
             sample(intern(name), float(int(fields[field]) * unit), pid)
@@ -97,6 +104,31 @@ class _Process:
         self._sample_memory(recorder)
         self._sample_tasks(recorder, int(fields[17]), thorough)
         return True
+
+    def glance(self, recorder: Recorder) -> bool:
+        """The same, of CPU time and memory alone."""
+        fields = self._read_stat()
+        if not fields:
+            return False
+        sample, intern = recorder.sample, recorder.intern
+        sample(intern(names.PROCESS_CPU_NS), self._cpu_ns(fields), self.pid)
+        rss_bytes = float(int(fields[_RSS_FIELD]) * _PAGE_BYTES)
+        sample(intern(names.PROCESS_RSS_BYTES), rss_bytes, self.pid)
+        return True
+
+    def _read_stat(self) -> list[bytes]:
+        """Fields after the command; empty: it is gone, or has ended and waits to be collected, and
+        has neither memory nor threads."""
+        stat = self._stat.read()
+        fields = stat[stat.rindex(b")") + 2 :].split() if stat else []
+        return [] if fields and fields[0] in b"ZX" else fields
+
+    def _cpu_ns(self, fields: list[bytes]) -> float:
+        """Others are counted in ticks. Our own clock is finer, and OwnProcess tells it too: a
+        counter must not run backwards between the two."""
+        if self._is_own:
+            return float(time.process_time_ns())
+        return float((int(fields[11]) + int(fields[12])) * _TICK_NS)
 
     def _sample_io(self, recorder: Recorder) -> None:
         text = self._io.read()

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from stepscope.collect.gpu import find_gpus
+from stepscope.collect.own_memory import OwnProcess
 from stepscope.record.recorder import Recorder
 from stepscope.record.threads import join_fully
 
 __all__ = ["Source", "SystemCollector", "system_sources"]
 
+_GLANCE_S = 1.0  # between two glances at what is not this process
+
 
 class Source(Protocol):
-    """Something that can be looked at now and then. Absence is an object that samples nothing."""
+    """Something that can be looked at now and then. Absence is an object that samples nothing.
+
+    One of which the most important part costs far less than all has a `glance(recorder)` too.
+    """
 
     def sample(self, recorder: Recorder) -> None: ...
     def close(self) -> None: ...
@@ -25,6 +32,8 @@ class Source(Protocol):
 class SystemCollector:
     """Samples the host and the tree of processes below `pid`, every `interval_s`.
 
+    full_s: everything is sampled no more often than that. Between two such samples this process is
+    looked at, and now and then what else is cheap: for those who watch for days.
     keep_going: asked after each sample; the thread ends when there is no reason to go on, and
     `start` starts it again.
     """
@@ -39,6 +48,9 @@ class SystemCollector:
         keep_going: Callable[[], bool] = lambda: True,
     ) -> None:
         self.interval_s = interval_s
+        self.full_s = 0.0
+        self._full_at_s = self._glance_at_s = float("-inf")
+        self._own: Source | None = None
         self._pid = pid
         self._sources = sources
         self._keep_going = keep_going
@@ -75,8 +87,9 @@ class SystemCollector:
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             self.look(recorder)
-            for source in self._sources or ():
+            for source in (*(self._sources or ()), *([self._own] if self._own else [])):
                 source.close()
+            self._own = None
 
     def _end(self) -> bool:
         """Whether a thread ran, which is gone now."""
@@ -103,19 +116,41 @@ class SystemCollector:
         if not self._sampling.acquire(timeout=wait_s):
             return
         try:
-            if self._sources is None:
-                self._sources = system_sources(self._pid)
-            for source in self._sources:
-                try:
-                    source.sample(recorder)
-                except Exception as error:  # noqa: BLE001 - the others are not to be silenced
-                    recorder.failed(f"sampling {type(source).__name__}", error)
+            self._full_at_s = self._glance_at_s = time.monotonic()
+            for source in self._all():
+                _guarded(source, source.sample, recorder)
         finally:
             self._sampling.release()
 
+    def _all(self) -> Sequence[Source]:
+        if self._sources is None:
+            self._sources = system_sources(self._pid)
+        return self._sources
+
+    def _tick(self, recorder: Recorder) -> None:
+        if time.monotonic() - self._full_at_s >= self.full_s:
+            self.look(recorder)
+        elif self._sampling.acquire(timeout=0):
+            try:
+                self._glance(recorder)
+            finally:
+                self._sampling.release()
+
+    def _glance(self, recorder: Recorder) -> None:
+        if self._own is None:
+            self._own = OwnProcess()
+        _guarded(self._own, self._own.sample, recorder)
+        now_s = time.monotonic()
+        if now_s - self._glance_at_s >= _GLANCE_S:
+            self._glance_at_s = now_s
+            for source in self._all():
+                glance = getattr(source, "glance", None)
+                if glance is not None:
+                    _guarded(source, glance, recorder)
+
     def _run(self, recorder: Recorder, stop: threading.Event) -> None:
         while True:
-            self.look(recorder)
+            self._tick(recorder)
             if stop.wait(self.interval_s):
                 return
             if not self._keep_going() and self._ends(stop):
@@ -128,6 +163,13 @@ class SystemCollector:
             if not wanted and not stop.is_set():
                 self._thread = None
             return not wanted
+
+
+def _guarded(source: Source, look: Callable[[Recorder], None], recorder: Recorder) -> None:
+    try:
+        look(recorder)
+    except Exception as error:  # noqa: BLE001 - the others are not to be silenced
+        recorder.failed(f"sampling {type(source).__name__}", error)
 
 
 _minded: weakref.WeakSet[SystemCollector] = weakref.WeakSet()

@@ -13,6 +13,7 @@ import pytest
 
 from stepscope.collect.cpus import usable_cpus
 from stepscope.collect.host import Host
+from stepscope.collect.own_memory import OwnProcess
 from stepscope.collect.portable import PortableHost, PortableTree
 from stepscope.collect.process_tree import ProcessTree
 from stepscope.collect.system import SystemCollector
@@ -276,3 +277,80 @@ def test_the_thread_ends_when_there_is_no_reason_to_go_on_and_can_be_started_aga
         while collector.is_running:
             time.sleep(0.001)
     collector.stop()
+
+
+def test_between_two_full_samples_this_process_is_looked_at(recorder: Recorder, read: Read) -> None:
+    class Counts:
+        count = 0
+
+        def sample(self, recorder: Recorder) -> None:
+            self.count += 1
+
+        def close(self) -> None:
+            pass
+
+    counts = Counts()
+    collector = SystemCollector(os.getpid(), 0.001, [counts])
+    collector.full_s = 3600.0
+    collector.start(recorder)
+    while len(read(names.PROCESS_CPU_NS)) < 5:
+        time.sleep(0.005)
+    collector.stop()
+
+    assert counts.count == 2, "when it began and when it was stopped"
+    times_ns = [row.value for row in read(names.PROCESS_CPU_NS)]
+    assert times_ns == sorted(times_ns)
+
+
+@linux_only
+def test_a_glance_at_the_machine_is_of_its_cpus_and_memory(recorder: Recorder, read: Read) -> None:
+    host = Host(os.getpid())
+    host.glance(recorder)
+    host.close()
+
+    found = {row.name for row in read()}
+    assert found == {
+        names.HOST_CPU_COUNT,
+        names.HOST_CPU_BUSY_NS,
+        names.HOST_CPU_IOWAIT_NS,
+        names.HOST_MEMORY_TOTAL_BYTES,
+        names.HOST_MEMORY_AVAILABLE_BYTES,
+    }
+
+
+@linux_only
+def test_a_glance_at_processes_is_of_children_that_are_known(
+    recorder: Recorder, read: Read
+) -> None:
+    tree = ProcessTree(os.getpid())
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        tree.glance(recorder)
+        assert read() == [], "it has not been seen yet, and we are asked elsewhere"
+        tree.sample(recorder)
+        before = len(read())
+        tree.glance(recorder)
+        found = read()[before:]
+        assert {row.arg for row in found} == {child.pid}
+        assert {row.name for row in found} == {names.PROCESS_CPU_NS, names.PROCESS_RSS_BYTES}
+    finally:
+        child.communicate(b"\n")
+    tree.glance(recorder)
+    assert len(read()) == before + len(found)
+    tree.close()
+
+
+@linux_only
+def test_the_tree_and_the_glance_at_oneself_tell_the_same_clock(
+    recorder: Recorder, read: Read
+) -> None:
+    tree, own = ProcessTree(os.getpid()), OwnProcess()
+    for _ in range(5):
+        tree.sample(recorder)
+        own.sample(recorder)
+    tree.close()
+    own.close()
+
+    times_ns = [row.value for row in read(names.PROCESS_CPU_NS)]
+    assert len(times_ns) == 10
+    assert times_ns == sorted(times_ns)
