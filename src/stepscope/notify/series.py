@@ -1,0 +1,94 @@
+"""Series of metrics as exports keep them: the newest value of each, and no more than so many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from stepscope.model.alert import Alert
+from stepscope.model.metric_table import metric_named
+from stepscope.model.watching import Reading
+from stepscope.notify.sink import SinkContext
+
+__all__ = ["MOST_SERIES", "AlertMarks", "Newest", "clean", "labels_of", "path_of"]
+
+MOST_SERIES: Final = 2000  # of a run: a thousand GPUs, or a program that names a metric by its step
+_LONGEST_VALUE: Final = 200
+_Key: TypeAlias = tuple[str, str, int]  # metric, label, rank
+
+
+class Newest:
+    """The newest reading of each series. Series beyond the first `most` are left out and counted,
+    by the readings of them."""
+
+    def __init__(self, most: int = MOST_SERIES) -> None:
+        self._most = most
+        self._readings: dict[_Key, Reading] = {}
+        self._dropped = 0
+
+    def update(self, readings: Iterable[Reading]) -> list[Reading]:
+        """Those that were kept."""
+        kept = []
+        for reading in readings:
+            key = (reading.metric, reading.label, reading.rank)
+            if key in self._readings or len(self._readings) < self._most:
+                self._readings[key] = reading
+                kept.append(reading)
+            else:
+                self._dropped += 1
+        return kept
+
+    def all(self) -> list[Reading]:
+        found = list(self._readings.values())
+        if self._dropped:
+            found.append(Reading(0, "readings_dropped_total", self._dropped))
+        return found
+
+
+class AlertMarks:
+    """Alerts as metrics: `alert`, which is 1 while one goes on, and `alerts_total`."""
+
+    def __init__(self) -> None:
+        self._going: dict[str, tuple[str, tuple[int, ...]]] = {}  # id → label, ranks
+        self._raised: dict[tuple[str, int], int] = {}
+
+    def told(self, alert: Alert) -> list[Reading]:
+        """The readings that a notice changes."""
+        found = []
+        label, ranks = f"{alert.rule}/{alert.finding.kind}", alert.ranks or (0,)
+        if not alert.is_firing:
+            label, ranks = self._going.pop(alert.id, (label, ranks))
+        elif alert.id not in self._going:
+            series = alert.rule, ranks[0]
+            self._raised[series] = raised = self._raised.get(series, 0) + 1
+            found.append(Reading(0, "alerts_total", raised, alert.rule, ranks[0]))
+            self._going[alert.id] = label, ranks
+        going = {(one, rank) for one, of in self._going.values() for rank in of}
+        marks = (Reading(0, "alert", float((label, rank) in going), label, rank) for rank in ranks)
+        return [*found, *marks]
+
+
+def labels_of(reading: Reading, context: SinkContext) -> Mapping[str, str]:
+    """The labels of a series: whose it is, and its own. The user's come first: they cannot replace
+    those of stepscope."""
+    own = metric_named(reading.metric).labels_of(reading.label)
+    labels = {
+        **context.labels,
+        **own,
+        "run": context.run,
+        "rank": str(reading.rank),
+        "host": context.host,
+    }
+    return {name: clean(value) for name, value in labels.items()}
+
+
+def path_of(reading: Reading) -> str:
+    """A series as trackers of experiments name them: "stepscope/phase_ratio/backward"."""
+    rank = (f"rank-{reading.rank}",) if reading.rank else ()
+    words = ("stepscope", reading.metric, reading.label, *rank)
+    return clean("/".join(word for word in words if word))
+
+
+def clean(value: str) -> str:
+    """As a label can be: valid UTF-8, of a size that nobody minds."""
+    return value[:_LONGEST_VALUE].encode("utf-8", "replace").decode("utf-8")
