@@ -1,0 +1,1 @@
+"""What can go wrong while a program trains: one rule a file."""
