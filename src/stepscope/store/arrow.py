@@ -19,10 +19,11 @@ from stepscope.store.process import process_from_json, process_to_json
 __all__ = ["EVENT_FIELDS", "ArrowReader", "ArrowWriter", "Position", "to_batch", "to_record_batch"]
 
 SCHEMA_NUMBER = 1
-_SCHEMA_KEY, _PROCESS_KEY, _FRAMES_KEY = (
+_SCHEMA_KEY, _PROCESS_KEY, _FRAMES_KEY, _THINNED_KEY = (
     b"stepscope.schema",
     b"stepscope.process",
     b"stepscope.frames",
+    b"stepscope.thinned",
 )
 _TYPES = {"q": pa.int64(), "d": pa.float64(), "I": pa.uint32(), "B": pa.uint8()}
 _STRINGS = ("name", "text")
@@ -92,16 +93,21 @@ def _numbered(values: pa.Array, numbers: dict[str, int], *, may_lack: bool) -> a
 
 
 class ArrowWriter:
-    """The stream of one process. After an OSError the file ends with the last complete batch and
-    must not be written to again."""
+    """A part of the stream of one process. After an OSError the file ends with the last complete
+    batch and must not be written to again.
 
-    def __init__(self, path: Path, process: ProcessInfo) -> None:
+    thinned: how many times half of what it had was left out (rotation.py).
+    """
+
+    def __init__(self, path: Path, process: ProcessInfo, thinned: int = 0) -> None:
         metadata = {_SCHEMA_KEY: str(SCHEMA_NUMBER), _PROCESS_KEY: process_to_json(process)}
+        if thinned:
+            metadata[_THINNED_KEY] = str(thinned)
         self._path = path
         self._schema = pa.schema(EVENT_FIELDS, metadata=metadata)
         self._sink = pa.OSFile(str(path), "wb")  # unbuffered: what write() took survives kill -9
         options = pa.ipc.IpcWriteOptions(compression="zstd")
-        self._complete_bytes = 0
+        self.complete_bytes = 0  # up to the last complete batch
         try:
             self._stream = pa.ipc.new_stream(self._sink, self._schema, options=options)
         except OSError:
@@ -110,14 +116,17 @@ class ArrowWriter:
 
     def write(self, batches: Sequence[Batch], covers: Position) -> None:
         """Appends the batches as one. `covers`: the frames up to there stand in the stream now."""
-        record_batch = to_record_batch(batches, self._schema)
+        self.write_record_batch(to_record_batch(batches, self._schema), covers)
+
+    def write_record_batch(self, record_batch: pa.RecordBatch, covers: Position) -> None:
+        """As `write`. A batch without rows only says what is covered."""
         metadata = {_FRAMES_KEY: f"{covers.file}:{covers.offset}"}
         try:
             self._stream.write_batch(record_batch, custom_metadata=metadata)
         except OSError:
             self._cut()
             raise
-        self._complete_bytes = self._sink.tell()
+        self.complete_bytes = self._sink.tell()
 
     def close(self) -> None:
         """Marks the end of the stream. An OSError here loses nothing."""
@@ -129,7 +138,7 @@ class ArrowWriter:
     def _cut(self) -> None:
         self._sink.close()
         try:
-            os.truncate(self._path, self._complete_bytes)
+            os.truncate(self._path, self.complete_bytes)
         except OSError:
             pass  # a torn batch at the end is a thing readers expect
 
@@ -141,7 +150,7 @@ class ArrowReader:
         self.path = path
         self.covers = Position()  # the frames up to there have been given out
         self.torn = False  # the last batch was cut off
-        self._stream, self.process = _open(path)
+        self._source, self._stream, self.process, self.thinned = _open(path)
 
     def record_batches(self) -> Iterator[pa.RecordBatch]:
         while self._stream is not None:
@@ -157,9 +166,12 @@ class ArrowReader:
             if record_batch.num_rows:
                 yield record_batch
 
+    def close(self) -> None:
+        self._source.close()
 
-def _open(path: Path) -> tuple[Any, ProcessInfo | None]:
-    """The stream and whose it is; (None, None): nothing complete stands in the file."""
+
+def _open(path: Path) -> tuple[Any, Any, ProcessInfo | None, int]:
+    """The file, the stream, whose it is and how thin; None: nothing complete stands in it."""
     try:
         source = pa.OSFile(str(path), "rb")
     except OSError as error:
@@ -167,12 +179,12 @@ def _open(path: Path) -> tuple[Any, ProcessInfo | None]:
             f"{path} cannot be read ({os.strerror(error.errno or 0)}): check its permissions."
         ) from error
     if source.size() == 0:
-        return None, None
+        return source, None, None, 0
     try:
         stream = pa.ipc.open_stream(source)
     except (pa.ArrowException, OSError) as error:
         if _begins_like_a_stream(path):
-            return None, None
+            return source, None, None, 0
         raise FormatError(_foreign(path)) from error
     metadata = stream.schema.metadata or {}
     schema = metadata.get(_SCHEMA_KEY, b"")
@@ -187,7 +199,8 @@ def _open(path: Path) -> tuple[Any, ProcessInfo | None]:
         raise FormatError(_foreign(path)) from error
     if not stream.schema.equals(pa.schema(EVENT_FIELDS)):
         raise FormatError(_foreign(path))
-    return stream, process
+    thinned = metadata.get(_THINNED_KEY, b"")
+    return source, stream, process, int(thinned) if thinned.isdigit() else 0
 
 
 def _begins_like_a_stream(path: Path) -> bool:

@@ -16,7 +16,7 @@ from stepscope.model.event import Batch
 from stepscope.model.memory_events import EventRange
 from stepscope.record.frames import ROW_BYTES
 from stepscope.store.frames import FramesReader, batch_of
-from stepscope.store.layout import frames_number
+from stepscope.store.layout import Segment, frames_number, part_number
 
 __all__ = ["BatchIndex"]
 
@@ -117,22 +117,25 @@ class BatchIndex:
         return files
 
     @property
-    def _arrows(self) -> Path:
-        return self.base.with_name(f"{self.base.name}.arrows")
+    def _arrows(self) -> tuple[Path, ...]:
+        found = self.base.parent.glob(f"{self.base.name}.*arrows")
+        return tuple(sorted(found, key=part_number))
 
     def _forget(self, path: Path) -> None:
         gone = [place for place in self._places if place.path == path]
-        if not self._arrows.exists():
+        if not self._arrows:
             self.dropped_events += sum(place.rows - 1 for place in gone)
         self._places = [place for place in self._places if place.path != path]
 
     def _converted(self, wanted: EventRange, held: set[int]) -> Iterator[Batch]:
         """What a launcher made of files that are gone; `held`: numbers of those that we have."""
-        if not self._arrows.exists():
+        parts = self._arrows
+        if not parts:
             return
-        from stepscope.store.arrow import ArrowReader, to_batch
+        from stepscope.store.arrow import to_batch
+        from stepscope.store.parts import PartsReader
 
-        reader = ArrowReader(self._arrows)
+        reader = PartsReader(Segment(self.base, parts, ()))
         for record_batch in reader.record_batches():
             if reader.covers.file in held:
                 continue

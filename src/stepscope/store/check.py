@@ -17,8 +17,8 @@ _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 def check_segments(run: Path, *, finished: bool) -> None:
     """FormatError: a file is foreign, newer, or torn though the run was `finished`."""
     for segment in segments(run):
-        if segment.arrows is not None:
-            _check_stream(segment.arrows, may_be_torn=not finished or bool(segment.frames))
+        for part in segment.arrows:
+            _check_stream(part, may_be_torn=not finished or bool(segment.frames))
         for path in segment.frames:
             next(FramesReader(path).batches(), None)
 

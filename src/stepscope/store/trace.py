@@ -8,12 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from stepscope.errors import RunNotFoundError, UsageError
+from stepscope.errors import FormatError, RunNotFoundError, UsageError
+from stepscope.model import names
 from stepscope.model.event import Batch, EventType
 from stepscope.model.process import ProcessInfo
 from stepscope.model.trace import Losses, Trace
 from stepscope.store.frames import FramesReader
 from stepscope.store.layout import Segment, frames_number, segments
+from stepscope.store.left_out import FramesGap, read_left_out
 from stepscope.store.rundir import is_run, read_meta
 from stepscope.store.status import read_status_pages
 
@@ -51,7 +53,7 @@ def open_trace(run: str | Path) -> Trace:
         load_batches=lambda process: _batches(sources[_Key.of(process)][1], []),
         load_events=partial(_events, list(sources.values())),
         query=_query,
-        load_losses=lambda: _losses(meta, [segment for _, segment in sources.values()]),
+        load_losses=lambda: _losses(folder, meta, [segment for _, segment in sources.values()]),
     )
 
 
@@ -69,11 +71,16 @@ class _Key(NamedTuple):
 
 
 def _process(segment: Segment) -> ProcessInfo | None:
-    """Whose files they are; None: nothing complete stands in them."""
-    if segment.arrows is not None:
+    """Whose files they are; None: nothing complete stands in them, or they are gone by now."""
+    for part in segment.arrows:
         from stepscope.store.arrow import ArrowReader
 
-        process = ArrowReader(segment.arrows).process
+        try:
+            process = ArrowReader(part).process
+        except FormatError:
+            if part.exists():
+                raise
+            continue
         if process is not None:
             return process
     for path in segment.frames:
@@ -87,20 +94,29 @@ def _process(segment: Segment) -> ProcessInfo | None:
 def _batches(segment: Segment, notes: list[tuple[str, int]]) -> Iterator[Batch]:
     """What could not be read is added to `notes`, with its size in bytes, on the way."""
     done_file, done_offset = -1, 0
-    if segment.arrows is not None:
-        from stepscope.store.arrow import ArrowReader, to_batch
+    gap = FramesGap()
+    if segment.arrows:
+        from stepscope.store.arrow import to_batch
+        from stepscope.store.parts import PartsReader
 
-        arrow = ArrowReader(segment.arrows)
-        for record_batch in arrow.record_batches():
-            yield to_batch(record_batch)
-        done_file, done_offset = arrow.covers
-        if arrow.torn and not segment.frames:
-            notes.append((f"{segment.arrows.name} is cut off after its last complete batch", 0))
+        parts = PartsReader(segment)
+        for record_batch in parts.record_batches():
+            batch = to_batch(record_batch)
+            gap.passed(batch, parts.covers.file)
+            yield batch
+        done_file, done_offset = parts.covers
+        if not segment.frames:
+            notes += (
+                (f"{name} is cut off after its last complete batch", 0) for name in parts.torn
+            )
     for path in segment.frames:
         number = frames_number(path)
         done = done_offset if number == done_file else 0 if number > done_file else sys.maxsize
         reader = FramesReader(path, after=done)
-        yield from reader.batches()
+        for batch in reader.batches():
+            yield from gap.before(number, batch)
+            gap.passed(batch, number)
+            yield batch
         notes += _remarks(reader)
 
 
@@ -117,13 +133,16 @@ def _remarks(reader: FramesReader) -> Iterator[tuple[str, int]]:
         yield f"{reader.path.name} has {reader.lost_events} events without a name", 0
 
 
-def _losses(meta: dict[str, object], present: list[Segment]) -> Losses:
+def _losses(run: Path, meta: dict[str, object], present: list[Segment]) -> Losses:
     notes: list[tuple[str, int]] = []
+    left_out = read_left_out(run).events
     for segment in present:
-        for _ in _batches(segment, notes):
-            pass
+        for batch in _batches(segment, notes):
+            places = batch.places((names.OWN_LEFT_OUT,))
+            left_out += sum(int(batch.columns["value"][place]) for _, place in places)
     dropped, lost = _counted(meta)
-    return Losses(dropped, lost, sum(size for _, size in notes), tuple(text for text, _ in notes))
+    unreadable = sum(size for _, size in notes)
+    return Losses(dropped, lost, unreadable, tuple(text for text, _ in notes), left_out)
 
 
 def _counted(meta: dict[str, object]) -> tuple[int, int]:

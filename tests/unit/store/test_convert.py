@@ -149,3 +149,75 @@ def test_a_foreign_file_is_a_problem_and_the_others_are_converted(make_run: Make
 
 def test_a_vanished_run_is_no_error(tmp_path: Path) -> None:
     assert convert_all(tmp_path / "gone").problems == []
+
+
+def test_a_stream_goes_on_when_there_is_room_on_the_disk_again(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a disk that was full while the second batch was written
+    WHEN there is room again THEN the rest is converted, and nothing is lost or doubled."""
+    run = make_run(three_files())
+    monkeypatch.setattr(convert, "_BATCH_ROWS", 1)
+    write = ArrowWriter.write
+    calls = []
+
+    def full_once(self: ArrowWriter, parts: list[Batch], covers: Position) -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            self._cut()
+            raise OSError(28, "No space left on device")
+        write(self, parts, covers)
+
+    monkeypatch.setattr(ArrowWriter, "write", full_once)
+    converter = Converter(run)
+    converter.convert(lambda base, path: True)
+    assert times(run) == [0, 5, 10, 15, 20, 25]
+    assert len(list(run.rglob("*.frames"))) == 3
+    for _ in range(4):  # it is not tried with every call
+        converter.convert(lambda base, path: True)
+    converter.close()
+    assert times(run) == [0, 5, 10, 15, 20, 25]
+    names_left = sorted(path.name for path in run.rglob("41-1.*"))
+    assert names_left == ["41-1.0001.arrows", "41-1.arrows"]
+
+
+def test_a_damaged_file_is_converted_once(make_run: MakeRun) -> None:
+    content = bytearray(whole_file(batches=3, rows=1))
+    content[-20] ^= 255
+    run = make_run({FILE.format(0): bytes(content)})
+    converter = Converter(run)
+    for _ in range(3):
+        converter.convert(lambda base, path: True)
+    converter.close()
+    assert times(run) == [0, 100]
+
+
+def test_a_stream_goes_on_in_a_new_part(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(three_files())
+    converter = Converter(run)
+    monkeypatch.setattr(converter, "_part_bytes", 1)
+    monkeypatch.setattr(convert, "_BATCH_ROWS", 1)
+    converter.convert(lambda base, path: True)
+    converter.close()
+    assert sorted(path.name for path in run.rglob("41-1.*"))[:3] == [
+        "41-1.0001.arrows", "41-1.0002.arrows", "41-1.0003.arrows"
+    ]  # fmt: skip
+    assert times(run) == [0, 5, 10, 15, 20, 25]
+
+
+def test_no_more_files_are_held_open_than_a_few(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(convert, "_OPEN_STREAMS", 2)
+    files = {f"rank-00000/{n}-1.0000.frames": whole_file(batches=1, pid=n) for n in range(50, 70)}
+    run = make_run(files)
+    converter = Converter(run)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    converter.convert(lambda base, path: True)
+    assert len(list(Path("/proc/self/fd").iterdir())) - before <= 2
+    # One that was let go of and comes back goes on where it was.
+    (run / "rank-00000/50-1.0001.frames").write_bytes(whole_file(batches=1, pid=50))
+    converter.convert(lambda base, path: True)
+    converter.close()
+    assert len(times(run)) == 21 * 3
+    assert (run / "rank-00000/50-1.0001.arrows").exists()

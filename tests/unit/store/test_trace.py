@@ -147,3 +147,23 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         open_trace(tmp_path)
     with pytest.raises(RunNotFoundError, match="no run folder"):
         open_trace(tmp_path / "gone")
+
+
+def test_frames_that_their_writer_let_go_of_leave_a_mark(make_run: MakeRun) -> None:
+    """GIVEN a program whose launcher was gone, so that it let go of its oldest frames
+    WHEN the run is read THEN it says when these were."""
+    run = make_run(
+        {
+            FIRST: header() + names(NAMES) + events([1], 10),
+            "rank-00000/41-1.0003.frames": header() + names(NAMES) + events([1], 90),
+            "rank-00000/41-1.0004.frames": header() + names(NAMES) + events([1], 95),
+        }
+    )
+    trace = open_trace(run)
+    rows = [row for batch in trace.batches(trace.processes[0]) for row in batch.rows()]
+    assert [(row.name, row.time_ns, row.duration_ns) for row in rows] == [
+        ("forward", 10, 10),
+        ("stepscope.left_out", 10, 80),
+        ("forward", 90, 10),
+        ("forward", 95, 10),
+    ]
