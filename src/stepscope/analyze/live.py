@@ -104,9 +104,17 @@ def used_now(
 
 
 def _resident_bytes(resources: ResourceFold, now_ns: int) -> float | None:
-    """Of all processes that are there."""
-    series = resources.series(names.PROCESS_RSS_BYTES).values()
-    return _sum(one.at(now_ns) for one in series if one.last_ns >= now_ns - _STILL_THERE_NS)
+    """Of all processes that are there. What they share counts once."""
+    found = resources.series(names.PROCESS_RSS_BYTES)
+    shared = resources.series(names.PROCESS_SHARED_BYTES)
+    held = [
+        (one.at(now_ns), shared[pid].at(now_ns) if pid in shared else 0.0)
+        for pid, one in found.items()
+        if one.last_ns >= now_ns - _STILL_THERE_NS
+    ]
+    if not held:
+        return None
+    return max(part for _, part in held) + sum(max(0.0, rss - part) for rss, part in held)
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from stepscope import __version__
-from stepscope.cli import compare, doctor, history, memory, plan, report, run, runs, tune
+from stepscope.cli import compare, doctor, history, memory, plan, report, run, runs, tune, watch
 from stepscope.errors import UsageError
 
 __all__ = ["parse"]
@@ -32,7 +32,7 @@ def parse(arguments: list[str]) -> Callable[[], int]:
     parser = _Parser(prog="stepscope", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"stepscope {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for module in (run, tune, plan, report, memory, compare, history, runs, doctor):
+    for module in (run, tune, plan, watch, report, memory, compare, history, runs, doctor):
         module.add_to(commands)
     ours, command = _split(arguments)
     options = parser.parse_args(ours)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from stepscope.model.alert import Alert
@@ -86,6 +86,9 @@ class Used:
     disk_read_bytes_per_s: float | None = None
     disk_write_bytes_per_s: float | None = None
     gpus: tuple[GpuNow, ...] = ()
+
+    def with_forecast(self, memory_full: Left | None) -> Used:
+        return replace(self, memory_full=memory_full)
 
 
 class History(NamedTuple):

@@ -14,6 +14,7 @@ from stepscope.model.comparison import Metric, percent_change
 from stepscope.model.history import HistoryRun, LevelChange, Series
 from stepscope.report.compare_words import value_text
 from stepscope.report.glyphs import Glyphs, glyphs_for
+from stepscope.report.sparkline import bars
 from stepscope.report.visible import make_visible, shorten
 
 __all__ = ["render_history", "sparkline"]
@@ -21,7 +22,6 @@ __all__ = ["render_history", "sparkline"]
 _TOO_FEW = "Too few runs to tell a change from chance."
 _ROWS = 20
 _WIDTH = 60
-_BARS, _PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-~=+*#"
 
 
 def render_history(series: list[Series], console: Console) -> None:
@@ -62,13 +62,7 @@ _WORDS = {"ms": ("slower", "faster"), "/s": ("faster", "slower"), "bytes": ("mor
 def sparkline(values: list[float], glyphs: Glyphs) -> str:
     """The last values as bars, the highest the tallest. Equal values: low bars."""
     shown = values[-_WIDTH:]
-    least, most = min(shown), max(shown)
-    bars = _BARS if glyphs.unicode else _PLAIN_BARS
-    span = most - least
-    # Differences of less than 1 % are drawn as none: a flat line should look flat.
-    if span <= 0.01 * most:
-        return bars[0] * len(shown)
-    return "".join(bars[round((value - least) / span * (len(bars) - 1))] for value in shown)
+    return bars(shown, glyphs, min(shown), max(shown))
 
 
 def _table(series: Series, glyphs: Glyphs) -> Table:
