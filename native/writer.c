@@ -24,6 +24,8 @@ enum {
     SCHEMA = 1,
     FLUSH_MS = 1000,
     FILE_BYTES = 8 << 20, /* then the next file begins, so that the launcher can convert this one */
+    FILES_KEPT = 16, /* beyond the first, where nobody has converted them a minute later */
+    FILES_AT_MOST = 64,
     OPEN_SPAN_AGE_MS = 1000,
     STATUS_BYTES = 128,
     PATH_BYTES = 4096,
@@ -222,6 +224,12 @@ typedef struct {
     ino_t inode;
 } Identity;
 
+typedef struct {
+    uint32_t number;
+    uint64_t events;
+    int64_t left_ns;
+} LeftFile;
+
 static struct {
     pthread_mutex_t life; /* starting and stopping; taken before lock, never by the thread itself */
     pthread_mutex_t lock; /* one flush at a time; taken before logs_lock */
@@ -236,6 +244,8 @@ static struct {
     uint32_t file_number;
     off_t file_bytes;
     uint64_t file_events;
+    LeftFile left[FILES_AT_MOST]; /* files that were full; the oldest is at left_first */
+    uint32_t left_first, left_count;
     char base[PATH_BYTES], path[PATH_BYTES + 16];
     char *header;
     size_t header_length;
@@ -267,10 +277,14 @@ bool writer_drain(Buffer *out) {
     return ok;
 }
 
+static void path_of(uint32_t number) {
+    snprintf(writer.path, sizeof writer.path, "%s.%04u.frames", writer.base, number);
+}
+
 /* Makes the folder of the file where it is missing, but never the run folder itself: a run folder
  * that vanished was taken away on purpose. */
 static int open_file(void) {
-    snprintf(writer.path, sizeof writer.path, "%s.%04u.frames", writer.base, writer.file_number);
+    path_of(writer.file_number);
     int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
     int fd = open(writer.path, flags, 0644);
     if (fd < 0 && errno == ENOENT) {
@@ -306,6 +320,30 @@ static void leave_file(void) {
     close_ours(&writer.fd, &writer.file);
     writer.file_bytes = 0;
     writer.file_events = 0;
+}
+
+/* Where the launcher is gone nobody takes files away, and the disk is the program's, too. */
+static void drop_old_files(void) {
+    const int64_t minute_ns = 60000000000LL;
+    while (writer.left_count >= FILES_KEPT) {
+        const LeftFile *oldest = &writer.left[writer.left_first];
+        if (writer.left_count < FILES_AT_MOST && now_ns() - oldest->left_ns < minute_ns) return;
+        path_of(oldest->number);
+        if (unlink(writer.path) == 0) atomic_fetch_add(&writer.lost, oldest->events);
+        writer.left_first = (writer.left_first + 1) % FILES_AT_MOST;
+        writer.left_count--;
+    }
+}
+
+/* It is full: the next batch begins another. The first one stays: a run's beginning tells most. */
+static void finish_file(void) {
+    LeftFile full = {writer.file_number, writer.file_events, now_ns()};
+    leave_file();
+    writer.file_number++;
+    if (!full.number) return;
+    drop_old_files();
+    writer.left[(writer.left_first + writer.left_count) % FILES_AT_MOST] = full;
+    writer.left_count++;
 }
 
 /* A file that was deleted under us takes writes without complaint: nobody will ever read them. */
@@ -372,10 +410,7 @@ static void write_batch(const Event *rows, size_t count) {
     }
     writer.file_bytes += (off_t)out->length;
     writer.file_events += count;
-    if (writer.file_bytes >= FILE_BYTES) {
-        leave_file();
-        writer.file_number++;
-    }
+    if (writer.file_bytes >= FILE_BYTES) finish_file();
 }
 
 static size_t add_sample(size_t count, uint32_t name, double value) {
@@ -531,7 +566,7 @@ static int open_held(const char *base, const char *header, size_t header_length,
         writer.header_length = header_length;
         writer.own = own;
         writer.pid = getpid();
-        writer.file_number = 0;
+        writer.file_number = writer.left_count = 0;
         if (status[0]) writer.status_fd = open(status, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
         writer.status = identify(writer.status_fd);
     }

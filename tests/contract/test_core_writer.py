@@ -354,3 +354,22 @@ def test_a_file_whose_first_write_failed_still_starts_with_its_header(
     decoded = decode(read(tmp_path))
     assert decoded.header == {}
     assert [row["arg"] for row in decoded.named("event")] == [2]
+
+
+def test_where_nobody_takes_its_files_away_the_first_and_the_newest_stay(
+    core: Any, tmp_path: Path
+) -> None:
+    """GIVEN a launcher that is gone WHEN the program goes on and on
+    THEN its files stay bounded, and what went with the old ones counts as lost."""
+    lost_before = core.counters()["lost"]
+    core.open(str(tmp_path / "p"), bytes(8 << 20))  # each batch fills a file
+    event = core.intern("event")
+    for number in range(70):
+        core.mark(event, number)
+        core.flush()
+        os.truncate(tmp_path / f"p.{number:04d}.frames", 0)  # the test has no such disk
+        if number in (2, 3):
+            (tmp_path / f"p.{number:04d}.frames").unlink()  # converted, when there was a launcher
+    numbers = sorted(int(path.name.split(".")[1]) for path in tmp_path.iterdir())
+    assert numbers == [0, *range(6, 70)]
+    assert core.counters()["lost"] - lost_before == 3

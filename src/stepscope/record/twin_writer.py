@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["TwinWriter"]
 
 FLUSH_S = 1.0
+FILES_KEPT = 16  # beyond the first, where nobody has converted them a minute later
+FILES_AT_MOST = 64
+MINUTE_NS = 60_000_000_000
 OPEN_SPAN_AGE_NS = 1_000_000_000
 BATCH_EVENTS = 2000
 OWN_SAMPLES = 5
@@ -52,6 +55,7 @@ class TwinWriter:
         self._thread: threading.Thread | None = None
         self._fd = -1
         self._file_number = self._file_bytes = self._file_events = self._names_written = 0
+        self._left: list[tuple[int, int, int]] = []  # full files: number, events, when it was left
         self._status_fd = -1
         self._file = self._status = (0, 0)  # what these descriptors were opened on
         if status:
@@ -158,8 +162,7 @@ class TwinWriter:
             self._names_written = fresh[-1][0]
         self._file_events += len(rows)
         if self._file_bytes >= FILE_BYTES:
-            self._leave_file()
-            self._file_number += 1
+            self._finish_file()
 
     def _write_all(self, data: bytes) -> None:
         view = memoryview(data)
@@ -170,9 +173,34 @@ class TwinWriter:
             view = view[done:]
         self._file_bytes += len(data)
 
+    def _path(self, number: int) -> str:
+        return f"{self._base}.{number:04d}.frames"
+
+    def _finish_file(self) -> None:
+        """It is full: the next batch begins another. The first one stays."""
+        full = (self._file_number, self._file_events, self._core.now_ns())
+        self._leave_file()
+        self._file_number += 1
+        if full[0]:
+            self._drop_old_files(full[2])
+            self._left.append(full)
+
+    def _drop_old_files(self, now_ns: int) -> None:
+        """Where the launcher is gone nobody takes files away; the disk is the program's, too."""
+        while len(self._left) >= FILES_KEPT:
+            number, events, left_ns = self._left[0]
+            if len(self._left) < FILES_AT_MOST and now_ns - left_ns < MINUTE_NS:
+                return
+            del self._left[0]
+            try:
+                os.unlink(self._path(number))  # noqa: PTH108 (no pathlib here)
+            except OSError:
+                continue  # somebody has taken it
+            self.lost += events
+
     def _open_file(self) -> int:
         """Makes the folder of the file where it is missing, but never the run folder itself."""
-        path = f"{self._base}.{self._file_number:04d}.frames"
+        path = self._path(self._file_number)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         try:
             return os.open(path, flags, 0o644)
