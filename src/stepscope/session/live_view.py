@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from stepscope.analyze.resources import ResourceFold
     from stepscope.analyze.tally import Progress
     from stepscope.model.finding import Finding
-    from stepscope.model.live import Left, LiveView, ToldNow
+    from stepscope.model.live import History, Left, LiveView, ToldNow
 
 __all__ = ["LiveFold", "LiveSources", "Outlook", "command_line"]
 
 _TOLD: Final = 12  # values of the program's own that are followed
 _VERDICT_S: Final = 10.0  # between two verdicts, at least
 _VERDICT_SHARE: Final = 0.02  # of the time may go into them
+_HISTORY_S: Final = 10
 _S: Final = 1_000_000_000
 
 
@@ -53,7 +54,7 @@ class LiveSources(NamedTuple):
 
 
 class LiveFold:
-    """`look` once a second; `read` (a listener of session/feeding.py) what the program tells."""
+    """`look` once a second; `reading` (a listener of session/feeding.py) what the program tells."""
 
     def __init__(
         self,
@@ -68,11 +69,13 @@ class LiveFold:
         self._told: dict[str, _Told] = {}
         self._verdict: Finding | None = None
         self._next_verdict_ns = 0
+        self._history: tuple[History, ...] = ()
+        self._next_history_ns = 0
 
     def step(self, seen: StepSeen) -> None:
         """Steps are read from the loops, when somebody asks."""
 
-    def read(self, reading: Reading) -> None:
+    def reading(self, reading: Reading) -> None:
         """Keeps what the program itself tells, of its first rank."""
         name = reading.metric
         if reading.rank or (name in METRICS and name != "loss"):
@@ -97,8 +100,6 @@ class LiveFold:
         """The run at this moment."""
         # Nothing of this is needed while nobody looks.
         from stepscope.analyze.live import phases_now, rank_now, recent, used_now
-        from stepscope.analyze.over_time import histories
-        from stepscope.analyze.timeline import make_timeline
         from stepscope.model.live import LIVE_POINTS, LiveView, RunState
         from stepscope.session.run_alerts import alerts_of
 
@@ -109,7 +110,6 @@ class LiveFold:
         lately = [recent(loop) for loop in loops]
         started = self._meta.get("started_unix")
         used = used_now(resources, pids, now_ns, outlook.memory_limit_bytes)
-        timeline = make_timeline(loops[0], resources, pids) if loops else None
         return LiveView(
             run=str(self._meta.get("name", self._run.name)),
             state=RunState.ENDING if is_ending else RunState.RUNNING,
@@ -125,12 +125,28 @@ class LiveFold:
             recent_s=lately[0].lasted_ns / _S if lately else None,
             phases=phases_now(loops, lately),
             used=used.with_forecast(outlook.memory_full),
-            history=histories(timeline) if timeline is not None else (),
+            history=self._history_now(loops, resources, now_ns),
             alerts=alerts_of(self._run),
             verdict=self._verdict_now(now_ns),
             told=tuple(told.now(LIVE_POINTS) for told in self._told.values()),
             ranks=tuple(rank_now(*both) for both in zip(loops, lately, strict=True)),
         )
+
+    def _history_now(
+        self, loops: Sequence[Loop], resources: ResourceFold, now_ns: int
+    ) -> tuple[History, ...]:
+        """Made anew when there is another point of it to see, at least every ten seconds."""
+        from stepscope.analyze.over_time import histories
+        from stepscope.analyze.timeline import make_timeline
+        from stepscope.model.live import LIVE_POINTS
+
+        if loops and now_ns >= self._next_history_ns:
+            pids = {loop.pid for loop in loops}
+            made = make_timeline(loops[0], resources, pids, 2 * LIVE_POINTS)
+            self._history = histories(made)
+            point_ns = loops[0].wall_ns // LIVE_POINTS
+            self._next_history_ns = now_ns + min(_HISTORY_S * _S, point_ns)
+        return self._history
 
     def _verdict_now(self, now_ns: int) -> Finding | None:
         """As new as its cost allows."""
