@@ -51,7 +51,10 @@ class OperatorsCollector(HookingCollector):
         self._plan = plan
         self._steps = 0  # seen so far
         self._start_ns = 0
-        self._left = -1  # steps that are still to be profiled; -1: not begun
+        self._left = -1  # steps of the plan that are still to be profiled; -1: not begun
+        self.is_looking = False
+        self._minds_forks = False
+        self._own_ns = 0
         self._thread = 0
         self._host: Any = None  # how torch marks events of the host, where a device is seen too
 
@@ -60,16 +63,22 @@ class OperatorsCollector(HookingCollector):
 
     def _install(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        if self._plan is not None:
-            os.register_at_fork(before=self._before_fork)
 
     def _uninstall(self) -> None:
         self.drop()
         super()._uninstall()
 
-    @property
-    def is_looking(self) -> bool:
-        return self._left > 0
+    def look(self) -> bool:
+        """Profile from here on, whatever the plan says. False: somebody does so already."""
+        return not self.is_looking and self._start(devices=True)
+
+    def tell(self, steps: int) -> bool:
+        """What was seen since `look`, so many steps. False: nothing, a fork or a profiler of the
+        program's own came between."""
+        if not self.is_looking:
+            return False
+        self._tell(steps)
+        return True
 
     def after_step(self) -> None:
         """Never raises."""
@@ -87,22 +96,26 @@ class OperatorsCollector(HookingCollector):
         if self._left > 0:
             self._left -= 1
             if not self._left:
-                self._tell(plan)
-        elif self._left < 0 and self._steps >= plan.first and self._can_pay(plan, now_ns):
-            self._begin(plan)
+                self._tell(plan.steps)
+        elif self._left < 0 and self._is_due(plan, now_ns) and self._start(plan.devices):
+            self._left = plan.steps
 
-    def _can_pay(self, plan: Plan, now_ns: int) -> bool:
-        return plan.share * (now_ns - self._start_ns) >= EXPECTED_NS
+    def _is_due(self, plan: Plan, now_ns: int) -> bool:
+        can_pay = plan.share * (now_ns - self._start_ns) >= EXPECTED_NS
+        return self._steps >= plan.first and can_pay and not self.is_looking
 
-    def _begin(self, plan: Plan) -> None:
+    def _start(self, devices: bool) -> bool:
         import torch
         from torch import autograd
 
         if autograd._profiler_enabled():
-            return
+            return False
+        if not self._minds_forks:  # such functions cannot be taken back
+            self._minds_forks = True
+            os.register_at_fork(before=self._before_fork)
         self._thread = threading.get_ident()
         state, activities = autograd.ProfilerState.KINETO, {autograd.ProfilerActivity.CPU}
-        if plan.devices and torch.cuda.is_initialized():
+        if devices and torch.cuda.is_initialized():
             activities.add(autograd.ProfilerActivity.CUDA)
             self._host = autograd.DeviceType.CPU
         experimental = torch._C._profiler._ExperimentalConfig()
@@ -110,8 +123,9 @@ class OperatorsCollector(HookingCollector):
         with _quiet():
             autograd._prepare_profiler(config, activities)
             autograd._enable_profiler(config, activities)
-        self._left = plan.steps
+        self.is_looking = True
         self._patches.put(autograd.profiler.profile, "_prepare_trace", self._leaving(autograd))
+        return True
 
     def _leaving(self, autograd: Any) -> Callable[..., Any]:
         """The program starts a profiler of its own."""
@@ -125,7 +139,7 @@ class OperatorsCollector(HookingCollector):
 
     def drop(self) -> None:
         """Stop profiling, if we do; what was seen is forgotten. Never raises."""
-        if self._left > 0 and threading.get_ident() == self._thread:
+        if self.is_looking and threading.get_ident() == self._thread:
             try:
                 self._finish()
             except Exception as error:  # noqa: BLE001
@@ -138,16 +152,17 @@ class OperatorsCollector(HookingCollector):
     def _finish(self) -> Any:
         from torch import autograd
 
-        self._left = 0
+        self.is_looking = False
+        self._left = min(self._left, 0)
         self._patches.undo()
         return autograd._disable_profiler()
 
-    def _tell(self, plan: Plan) -> None:
+    def _tell(self, steps: int) -> None:
         recorder, began_ns = self._recorder, self._recorder.now_ns()
         found = fold_events(self._finish().events(), self._host)
-        tell_operators(recorder, found, plan.steps)
-        own_ns = recorder.now_ns() - began_ns
-        recorder.sample(recorder.intern(names.OWN_OPERATORS_NS), float(own_ns))
+        tell_operators(recorder, found, steps)
+        self._own_ns += recorder.now_ns() - began_ns
+        recorder.sample(recorder.intern(names.OWN_OPERATORS_NS), float(self._own_ns))
 
 
 def tell_operators(recorder: Recorder, found: OperatorTimes, steps: int) -> None:

@@ -87,6 +87,7 @@ class SampledSteps(HookingCollector):
         super().__init__()
         self.roots = Roots()
         self.samplers = samplers
+        self.paused = False  # somebody else looks at the steps: none is begun here
         self._watch = watch
         self._pace = pace
         self._active: list[Sampler] = []
@@ -120,18 +121,19 @@ class SampledSteps(HookingCollector):
             self._guarded(sampler.name, sampler.drop_step)
         self._active = []
 
-    def after_step(self, optimizer: Any) -> None:
-        """Never raises."""
+    def after_step(self, optimizer: Any) -> bool:
+        """Whether that was the end of a step. Never raises."""
         if not self._running or not self._is_anchor(id(optimizer)):
-            return
+            return False
         now_ns = self._recorder.now_ns()
         self._step += 1
         self._start_ns = self._start_ns or now_ns
         self._watch.seen = None  # the first step has shown the modules
         if self._active:
             self._guarded(self.name, self._end)
-        if self._guarded(self.name, lambda: self._is_due(now_ns)):
+        if not self.paused and self._guarded(self.name, lambda: self._is_due(now_ns)):
             self._guarded(self.name, self._begin)
+        return True
 
     def _is_anchor(self, optimizer: int) -> bool:
         if optimizer == self._anchor:

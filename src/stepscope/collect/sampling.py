@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from stepscope.collect.captures import Captures
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.layers import LayersCollector
 from stepscope.collect.op_log import SHARE, WIDE_SHARE, OpLogCollector
@@ -72,13 +73,16 @@ class Sampling:
             self._memory = TensorMemory(self._steps.roots, self._layers, lines)
         with_memory = (self._memory,) if self._memory is not None else ()
         self._steps.samplers = (self._layers, self._traits, self._checkpoints, *with_memory)
+        self._captures = Captures(
+            self.watch, self._steps, self._layers, self._operators, bool(memory)
+        )
         self._op_log = OpLogCollector(
             lambda: self._traits.is_eager,
             self._steps_busy,
             self._steps.roots.modules,
             WIDE_SHARE if looked_at else SHARE,
         )
-        # In the order in which they start; the steps last, for they begin and end the others.
+        # In the order in which they start; last those that begin and end the others.
         self.collectors: tuple[HookingCollector, ...] = (
             *with_memory,
             self._layers,
@@ -87,6 +91,7 @@ class Sampling:
             self._operators,
             self._op_log,
             self._steps,
+            self._captures,
         )
 
     def __reduce__(self) -> tuple[type[Sampling], tuple[str]]:
@@ -125,14 +130,18 @@ class Sampling:
         """None of these raises."""
         if self._memory is not None:
             self._memory.after_step(optimizer)
-        self._steps.after_step(optimizer)
+        captures, operators = self._captures, self._operators
+        if self._steps.after_step(optimizer):
+            captures.after_step()
         self._traits.after_step(optimizer)
-        self._operators.after_step()
+        if captures.look is None or operators.is_looking:  # else no other look is begun
+            operators.after_step()
         self._op_log.after_step(optimizer)
 
     def _steps_busy(self) -> bool:
         """Whether somebody looks at the step that begins."""
-        return self._steps.is_looking or self._operators.is_looking
+        steps, captures = self._steps, self._captures
+        return steps.is_looking or self._operators.is_looking or captures.is_looking
 
     def follow(self, guide: Guide) -> None:
         """Before the start: somebody changes the training as it goes."""
@@ -148,14 +157,20 @@ class Sampling:
         if self._memory is not None:
             self._memory.cuda = history
 
+    def listen(self, status_folder: str) -> None:
+        """The program lives: captures may be asked for there."""
+        self._captures.listen(status_folder)
+
     def leave(self) -> None:
         """The program is over: whoever is in it comes out."""
+        self._captures.leave()
         if self._memory is not None:
             self._memory.stop()
 
     def after_fork(self) -> None:
         """In a child: it is not in the step that its parent looks at."""
         self._steps.drop()
+        self._captures.after_fork()
         self._op_log.drop()
         if self._memory is not None:
             self._memory.after_fork()

@@ -16,7 +16,7 @@ from stepscope.record.threads import join_fully
 if TYPE_CHECKING:
     from stepscope.record.protocol import Node
 
-__all__ = ["StackCollector", "tell_nodes", "tell_stacks_again"]
+__all__ = ["StackCollector", "mind_forks", "tell_nodes", "tell_stacks_again"]
 
 _OWN_THREADS = "stepscope"  # how the names of our own begin
 _NAMED_BYTES = 4 << 20  # every file begins with all names, and is 8 MiB long
@@ -209,13 +209,13 @@ def _sampling_of(recorder: Recorder) -> _Sampling:
             return found
         if found.is_wanted:
             raise RuntimeError("another core samples stacks in this process")
-    _mind_forks()
+    mind_forks()
     _sampling = _Sampling(recorder)
     return _sampling
 
 
-def _mind_forks() -> None:
-    """Once: such functions cannot be taken back."""
+def mind_forks() -> None:
+    """Once: such functions cannot be taken back. For those who have to come before or after."""
     global _minds_forks
     if _minds_forks:
         return

@@ -66,6 +66,10 @@ class TorchHooks:
                 recorder.failed(f"starting {collector.name}", error)
         keep_from_compiling(recorder.failed)
 
+    def listen(self, status_folder: str) -> None:
+        """The program lives: captures may be asked for in this folder."""
+        self._sampling.listen(status_folder)
+
     def after_fork(self) -> None:
         """In a forked child: the events of the device are the parent's, and not to be touched."""
         self._sampling.after_fork()

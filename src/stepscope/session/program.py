@@ -85,6 +85,7 @@ class Program:
         self._mind()
         self._spent_ns += time.monotonic_ns() - began_ns
         if self.awake:
+            self._guarded("waiting for captures", self._listen)
             self._say_cost()
 
     def _make_changes(self) -> None:
@@ -161,9 +162,17 @@ class Program:
         self._mind()
         self._open()
         self._guarded("starting gc", lambda: self._gc.start(self.recorder))
+        self._guarded("waiting for captures", self._listen)
         self._guarded("sampling stacks", self._sample_stacks)
         self._spent_ns += time.monotonic_ns() - began_ns
         self._say_cost()
+
+    def _listen(self) -> None:
+        """Somebody may ask for a closer look. Before stacks are sampled, which then leaves out our
+        own threads."""
+        status = os.environ.get(ENV_STATUS)
+        if status and os.environ.get(ENV_RUN) == self._run and Path(status).is_dir():
+            self._torch.listen(status)
 
     def _sample_stacks(self) -> None:
         """In all processes of a run. Profilers in the code ask for stacks themselves."""
