@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analyze.fold import LoopFold
+from stepscope.analyze.fold import LoopFold, Progress
 from stepscope.analyze.loop import Loop
 from stepscope.analyze.overhead import OwnCost, OwnCostFold
 from stepscope.analyze.resources import ResourceFold, Resources
@@ -125,7 +125,7 @@ class RunFold:
             operations=self._operations(),
             reference_ns=[ns for fold in self._program() for ns in fold.speed.readings_ns],
         )
-        self.details = self._details.get(loops, self._sampler())
+        self.details = self._details.get(loops, self.sampled())
         if self._run is not None and self.details.memory is not None:
             from stepscope.session.device_memory import with_device_memory
 
@@ -133,13 +133,21 @@ class RunFold:
         found = advise(findings(loops, resources, self.details))
         return summarize(run, loops, recorded, found)
 
+    def progress(self) -> Progress | None:
+        """How far the foremost process is; None: there is none yet."""
+        return max((one.progress() for one in self.loops), key=lambda p: p.steps, default=None)
+
+    def verdict_now(self) -> Finding | None:
+        """What the report would say first if the run ended now."""
+        return next(iter(self.findings_now()), None)
+
     def findings_now(self) -> list[Finding]:
         """What the report would find if the run ended now, the verdict first."""
         from stepscope.advise.catalogue import advise
         from stepscope.analyze.findings import findings
 
         loops = self.rank_loops()
-        details = self._details.get(loops, self._sampler())
+        details = self._details.get(loops, self.sampled())
         return advise(findings(loops, self._resources_of(loops), details))
 
     def stacks_since(self, rank: int, start_ns: int, until_ns: int) -> tuple[PhaseStacks, ...]:
@@ -157,7 +165,7 @@ class RunFold:
         from stepscope.analyze.evidence import Evidence
         from stepscope.analyze.whole import Whole
 
-        details = self._details.get(loops, self._sampler())
+        details = self._details.get(loops, self.sampled())
         ops = [(json.loads(text), count) for text, count in logged]
         wanted = worth_a_try(Evidence(Whole(loops, self._resources_of(loops)), details), ops)
         if not wanted:
@@ -177,7 +185,7 @@ class RunFold:
         pids = {loop.pid for loop in loops} or {fold.process.pid for fold in self._program()}
         return self._used(start_ns, end_ns, pids)
 
-    def _sampler(self) -> ResourceFold:
+    def sampled(self) -> ResourceFold:
         """What whoever samples the host has seen."""
         return self._resources["launcher" if self._launcher() else "program"]
 

@@ -25,8 +25,10 @@ from stepscope.session.troubles import Troubles, say
 from stepscope.store.rundir import NewRun, create_run
 
 if TYPE_CHECKING:
+    from stepscope.model.alert import Alert
     from stepscope.model.summary import Summary
     from stepscope.session.watch import Watch
+    from stepscope.session.watching import Watching
 
 __all__ = ["RunOptions", "profile_command"]
 
@@ -56,14 +58,31 @@ def profile_command(options: RunOptions) -> int:
         status = _make_status_folder(run.path)
         environment = child_environment(os.environ, run.path, status, options.settings)
         try:
+            watching = _watching(options, run)
             child = start(command, environment, mask)
         except BaseException:
             _remove(status, run.path)
             raise
-        _profile(options, command, run, status, child)
+        _profile(options, command, run, status, child, watching)
     if _is_planning(options) and is_planned(run.path):
         return plan_exit_code(run.path)  # however the program ended, which we did
     return die_as(child.join()) or (2 if _is_planning(options) else 0)
+
+
+def _watching(options: RunOptions, run: NewRun) -> Watching | None:
+    """Before the program starts: sinks that cannot be made are told at once."""
+    if not options.settings.watch:
+        return None
+    from stepscope.session.watch_rules import load_rules
+    from stepscope.session.watching import Watched, Watching
+
+    settings = load_rules(options.settings.watch)
+    watched = Watched(run.path, run.name, Path(RUNS_FOLDER))
+    return Watching(watched, settings, (lambda _: None) if options.quiet else _say_alert)
+
+
+def _say_alert(alert: Alert) -> None:
+    say(alert.message)
 
 
 def _is_planning(options: RunOptions) -> bool:
@@ -72,14 +91,19 @@ def _is_planning(options: RunOptions) -> bool:
 
 
 def _profile(
-    options: RunOptions, command: Command, run: NewRun, status: Path, child: Child
+    options: RunOptions,
+    command: Command,
+    run: NewRun,
+    status: Path,
+    child: Child,
+    watching: Watching | None = None,
 ) -> None:
     troubles = Troubles()
     watch = None
     with troubles.guard("watching the program"):
         from stepscope.session.watch import Watch
 
-        watch = Watch(run, command, options.settings, status, troubles)
+        watch = Watch(run, command, options.settings, status, troubles, watching=watching)
         watch.start(child.pid)
     gc.freeze()  # what stands now stays: no need to look through it again and again
     gc.enable()

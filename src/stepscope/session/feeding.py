@@ -56,6 +56,10 @@ class Feed:
         self._lost: dict[int, float] = {}  # rank → events
         self._samples = SampleReadings(self._rank_of, memory_limit_bytes())
 
+    def add(self, listener: Hears) -> None:
+        """From now on it is told too."""
+        self._listeners += (listener,)
+
     def on_step_of(self, process: ProcessInfo) -> OnStep:
         """What a fold of that process's loop is to tell of its steps."""
         return self._process(process).steps.take

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from stepscope.analyze.series import Series
 from stepscope.model.metric_table import METRICS
 from stepscope.model.watching import Reading, StepSeen
-from stepscope.store.live import is_requested, write_live
+from stepscope.store.live import write_live
+from stepscope.store.live_request import is_requested
 
 if TYPE_CHECKING:
     from stepscope.analyze.loop import Loop

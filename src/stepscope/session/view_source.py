@@ -13,7 +13,8 @@ from stepscope.errors import FormatError
 from stepscope.model.live import LiveView, RunState
 from stepscope.session.finished_view import view_of_finished, view_of_summary
 from stepscope.session.live_view import command_line
-from stepscope.store.live import read_live, request
+from stepscope.store.live import read_live
+from stepscope.store.live_request import request
 from stepscope.store.rundir import read_meta
 
 __all__ = ["ViewSource"]

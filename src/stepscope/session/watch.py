@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope.config import RUNS_FOLDER, Settings
 from stepscope.launch.command import Command
@@ -22,14 +23,17 @@ from stepscope.session.troubles import Troubles
 from stepscope.store.details import write_details
 from stepscope.store.index import add_run
 from stepscope.store.layout import frames_number
+from stepscope.store.live_request import is_requested
 from stepscope.store.rundir import NewRun, write_meta
 from stepscope.store.status import StatusPage, read_status_pages
 from stepscope.store.summary import write_summary
-from stepscope.store.tail import RunTail
+from stepscope.store.tail import News, RunTail
 
 if TYPE_CHECKING:
     from stepscope.analyze.loop import Loop
     from stepscope.model.summary import Summary
+    from stepscope.session.live_view import LiveFold
+    from stepscope.session.watching import Watching
     from stepscope.store.convert import Converter
 
 __all__ = ["Watch"]
@@ -49,22 +53,55 @@ class Watch:
         status_folder: Path,
         troubles: Troubles,
         index: Path | None = Path(RUNS_FOLDER),
+        watching: Watching | None = None,
     ) -> None:
-        """index: the folder of runs that remembers this one; None: nobody is to."""
+        """index: the folder of runs that remembers this one; None: nobody is to. watching: raises
+        alerts while it goes on."""
         self._run, self._index = run, index
         self._status_folder = status_folder
         self._troubles = troubles
         self._tail = RunTail(run.path)
-        self._fold = RunFold(run.path)
+        self._fold = RunFold(run.path, None if watching is None else watching.on_step_of)
+        self._watching = watching
+        self._interval_s = settings.poll_interval_s
         self._host = HostSide(run.path, settings, troubles)
         self._converter: Converter | None = None
         self._meta = describe_start(run.name, command, settings, status_folder)
+        self._live = None if watching is None else self._live_fold(watching)
         self._git = GitProbe(Path.cwd(), status_folder / "git")
         self.lost = Lost()  # known when it is finished
+
+    def _show_live(self, *, is_ending: bool = False) -> None:
+        """Most runs are never looked at: they load nothing for it."""
+        with self._troubles.guard("showing the run live"):
+            if self._live is None and is_requested(self._run.path, time.time()):
+                self._live = self._live_fold(None)
+            if self._live is not None:
+                self._live.look(is_ending=is_ending)
+
+    def _live_fold(self, watching: Watching | None) -> LiveFold:
+        from stepscope.session.live_view import LiveFold, LiveSources
+        from stepscope.session.outlook import MemoryAhead, OutlookSource
+
+        fold, runs = self._fold, self._index or Path(RUNS_FOLDER)
+        memory = None if watching is None else MemoryAhead()
+        outlook = OutlookSource(fold.rank_loops, runs, _command(self._meta), memory)
+        made = LiveFold(
+            self._run.path,
+            self._meta,
+            LiveSources(fold.rank_loops, fold.progress, fold.sampled, fold.verdict_now, outlook),
+        )
+        if watching is not None and memory is not None:
+            watching.also_tell(made)
+            watching.also_tell(memory)
+        return made
 
     def start(self, pid: int) -> None:
         """The program is process `pid`."""
         self._host.start(pid)
+        with self._troubles.guard("watching for alerts"):
+            if self._watching is not None:
+                self._watching.start(self._fold)
         with self._troubles.guard("writing meta.json"):
             write_meta(self._run.path, self._meta)
 
@@ -78,8 +115,18 @@ class Watch:
         with self._troubles.guard("reading what was recorded"):
             for news in self._tail.read_new():
                 self._fold.update(news.process, news.batches)
+                self._watch(news)
+        with self._troubles.guard("watching for alerts"):
+            if self._watching is not None:
+                self._watching.look(self._interval_s)
+        self._show_live()
         if self._tail.has_done_files:
             self._convert(lambda base, path: frames_number(path) <= self._tail.done_through(base))
+
+    def _watch(self, news: News) -> None:
+        with self._troubles.guard("watching for alerts"):
+            if self._watching is not None:
+                self._watching.update(news.process, news.batches)
 
     def status(self) -> str:
         """The text of the live status line."""
@@ -96,6 +143,8 @@ class Watch:
         `tell`: for what takes long enough to be announced.
         """
         self.look()
+        self._stop_watching()
+        self._show_live(is_ending=True)
         if exit_code == 0:
             self._try_alternatives(tell)
         pages = read_status_pages(self._status_folder)
@@ -112,6 +161,13 @@ class Watch:
             self._meta |= describe_end(exit_code, git, self.lost.as_json())
         shutil.rmtree(self._status_folder, ignore_errors=True)
         return self._write_results(pages)
+
+    def _stop_watching(self) -> None:
+        watching, self._watching = self._watching, None
+        with self._troubles.guard("watching for alerts"):
+            if watching is not None:
+                for line in watching.finish():
+                    self._troubles.add(line)
 
     def _try_alternatives(self, tell: Callable[[str], None]) -> None:
         """Operators of the program, run again on a machine that it has left."""
@@ -164,6 +220,11 @@ class Watch:
             if self._index is not None:
                 add_run(self._index, run)
         return summary
+
+
+def _command(meta: Mapping[str, Any]) -> str:
+    """As the index of runs has it."""
+    return " ".join(map(str, meta.get("command") or ()))
 
 
 def _pid(base: Path) -> int:

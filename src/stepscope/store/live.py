@@ -1,12 +1,8 @@
-"""live.json: a run as it is now, written by its launcher while somebody asks for it.
-
-Who wants to see touches `live.request`; a run that nobody looks at pays for one stat a second.
-"""
+"""live.json: a run as it is now, written by its launcher while somebody asks for it."""
 
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,38 +17,16 @@ from stepscope.store.plain import from_plain, to_plain
 
 __all__ = [
     "LIVE_SCHEMA",
-    "REQUEST_S",
-    "is_requested",
     "live_from_dict",
     "live_to_dict",
     "read_live",
-    "request",
     "write_live",
 ]
 
 LIVE_SCHEMA: Final = 1
-REQUEST_S: Final = 10.0  # a request is good for that long
 _FILE: Final = "live.json"
-_REQUEST: Final = "live.request"
 _MOST: Final = 1_000  # alerts, ranks, phases, …: far more than are written
 _LARGEST: Final = 1e18
-
-
-def is_requested(run: Path, now_unix: float) -> bool:
-    """Whether somebody asked within the last 10 seconds."""
-    try:
-        asked_unix = os.stat(run / _REQUEST).st_mtime  # noqa: PTH116 - every second of every run
-    except OSError:
-        return False
-    # After a jump of the clock a request may lie in the future: it must not hold for ever.
-    return abs(now_unix - asked_unix) < REQUEST_S
-
-
-def request(run: Path, now_unix: float) -> None:
-    """Asks for live.json. OSError: the run folder cannot be written."""
-    path = run / _REQUEST
-    path.touch()
-    os.utime(path, (now_unix, now_unix))  # our clock, where the folder lies on another machine
 
 
 def write_live(run: Path, view: LiveView) -> None:

@@ -1,0 +1,144 @@
+"""The monitor of a run in the launcher: told what is read, asked once a second what is new."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stepscope.model.alert import Alert
+from stepscope.model.event import Batch
+from stepscope.model.process import ProcessInfo
+from stepscope.model.watching import Condition, Explained, Reading, StepSeen
+from stepscope.monitor.alerts import Identity
+from stepscope.monitor.core import Monitor
+from stepscope.monitor.settings import WatchSettings
+from stepscope.notify.build import make_sinks
+from stepscope.notify.dispatch import Dispatcher
+from stepscope.notify.sink import SinkContext
+from stepscope.session.explaining import Explainer
+from stepscope.session.feeding import Feed, Hears
+from stepscope.store.alerts import AlertStore
+
+if TYPE_CHECKING:
+    from stepscope.analyze.tally import OnStep
+    from stepscope.session.analysis import RunFold
+
+__all__ = ["Watched", "Watching"]
+
+# So long without a look, on top of the interval: we or the machine slept, and the program with us.
+_ASLEEP_NS: Final = 10_000_000_000
+_PATIENCE_S: Final = 5.0  # with sinks, at the end of the run
+
+
+class Watched(NamedTuple):
+    """What is watched, and where its alerts are kept. runs: the folder with the index."""
+
+    path: Path
+    name: str
+    runs: Path
+
+
+class Watching:
+    """Made before the program; `start` with it, `update` and `look` in turns, `finish` at its end.
+
+    say: told each new notice. UsageError, MissingExtraError: a sink cannot be made.
+    """
+
+    def __init__(
+        self, run: Watched, settings: WatchSettings, say: Callable[[Alert], None] = lambda _: None
+    ) -> None:
+        self._say = say
+        host = platform.node()
+        self._monitor = Monitor(
+            settings, Identity(run.name, host), self._explain, lambda: uuid.uuid4().hex
+        )
+        self._readings = _Newest()
+        self._feed = Feed(self._monitor, self._readings, has_launcher=True, is_told_steps=True)
+        self._explainer: Explainer | None = None
+        self._troubles: list[str] = []
+        self._looked_ns = 0
+        context = SinkContext(run.name, host, os.getpid(), run.path)
+        sinks, metrics = make_sinks(settings.sinks, context)
+        self._dispatcher = Dispatcher(AlertStore(run.runs, run.path), sinks, metrics)
+
+    def start(self, fold: RunFold) -> None:
+        """The program runs. fold: alerts are looked into with what it knows."""
+        self._explainer = Explainer(fold, time.monotonic_ns, self._troubles.append)
+        self._dispatcher.start()
+
+    def on_step_of(self, process: ProcessInfo) -> OnStep:
+        """What the fold of a process's loop tells of its steps."""
+        return self._feed.on_step_of(process)
+
+    def also_tell(self, listener: Hears) -> None:
+        """Before the start: somebody else wants to know of steps and readings."""
+        self._feed.add(listener)
+
+    def update(self, process: ProcessInfo, batches: Iterable[Batch]) -> None:
+        """What a process recorded; the fold of the report has had it before."""
+        self._feed.update(process, batches)
+
+    def look(self, interval_s: float = 1.0) -> None:
+        """Tell what is new, and pass on what was read."""
+        now_ns = time.monotonic_ns()
+        if self._looked_ns and now_ns - self._looked_ns > interval_s * 1e9 + _ASLEEP_NS:
+            self._monitor.pause(self._looked_ns, now_ns)
+        self._looked_ns = now_ns
+        self._tell(self._monitor.tick(now_ns, time.time()))
+        self._pass_on()
+
+    def finish(self) -> list[str]:
+        """The program has ended: all that is open is over with it. Gives what went wrong."""
+        self._tell(self._monitor.ended(time.monotonic_ns(), time.time()))
+        self._pass_on()
+        self._dispatcher.close(_PATIENCE_S)
+        return [*self._problems()]
+
+    @property
+    def monitor(self) -> Monitor:
+        return self._monitor
+
+    def _tell(self, alerts: Iterable[Alert]) -> None:
+        for alert in alerts:
+            self._dispatcher.tell(alert)
+            self._say(alert)
+
+    def _pass_on(self) -> None:
+        readings = self._readings.take()
+        if readings:
+            self._dispatcher.update(readings)
+
+    def _explain(self, condition: Condition) -> Explained:
+        return Explained() if self._explainer is None else self._explainer(condition)
+
+    def _problems(self) -> Iterable[str]:
+        yield from self._troubles
+        for name, why in self._dispatcher.troubles.items():
+            yield f"alerts could not be told to {name}: {why}"
+        counts = self._dispatcher.counts()
+        if counts.pending:
+            yield f"{counts.pending} notices wait to be delivered: stepscope alerts --send"
+        for rule, why in self._monitor.summary().broken.items():
+            yield f"the rule {rule} failed and was switched off: {why}"
+
+
+class _Newest:
+    """Keeps the newest reading of each series until somebody takes them."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str, int], Reading] = {}
+
+    def step(self, seen: StepSeen) -> None:
+        """Readings are made of steps elsewhere."""
+
+    def reading(self, reading: Reading) -> None:
+        self._last[reading.metric, reading.label, reading.rank] = reading
+
+    def take(self) -> list[Reading]:
+        taken, self._last = list(self._last.values()), {}
+        return taken
