@@ -10,8 +10,7 @@ from stepscope.model.alert import Alert
 from stepscope.model.metric_table import MetricType, metric_named
 from stepscope.model.watching import Reading
 from stepscope.notify.scrape_server import Page
-from stepscope.notify.secrets import short_hash
-from stepscope.notify.series import AlertMarks, Newest, labels_of
+from stepscope.notify.series import AlertMarks, Newest, families, labels_of
 from stepscope.notify.sink import SinkContext
 
 if TYPE_CHECKING:
@@ -51,15 +50,8 @@ class Exposition:
 
     def collect(self) -> Iterator[Family]:
         """For the client's encoders, which ask this of a registry."""
-        families: dict[str, tuple[str, list[Reading]]] = {}
-        for reading in self._newest.all():
-            name = metric_named(reading.metric).prometheus
-            if families.setdefault(name, (reading.metric, []))[0] != reading.metric:
-                name = (
-                    f"{name}_{short_hash(reading.metric)}"  # two of the program's that read alike
-                )
-            families.setdefault(name, (reading.metric, []))[1].append(reading)
-        for name, (_, readings) in sorted(families.items()):
+        found = families(self._newest.all(), lambda metric: metric.prometheus)
+        for name, readings in sorted(found.items()):
             yield self._family(name, readings)
 
     def _family(self, name: str, readings: Sequence[Reading]) -> Family:

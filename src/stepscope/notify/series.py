@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from stepscope.model.alert import Alert
-from stepscope.model.metric_table import metric_named
+from stepscope.model.metric_table import Metric, metric_named
 from stepscope.model.watching import Reading
+from stepscope.notify.secrets import short_hash
 from stepscope.notify.sink import SinkContext
 
-__all__ = ["MOST_SERIES", "AlertMarks", "Newest", "clean", "labels_of", "path_of"]
+__all__ = [
+    "MOST_SERIES",
+    "AlertMarks",
+    "Newest",
+    "clean",
+    "families",
+    "labels_of",
+    "path_of",
+]
 
 MOST_SERIES: Final = 2000  # of a run: a thousand GPUs, or a program that names a metric by its step
 _LONGEST_VALUE: Final = 200
@@ -41,7 +50,7 @@ class Newest:
     def all(self) -> list[Reading]:
         found = list(self._readings.values())
         if self._dropped:
-            found.append(Reading(0, "readings_dropped_total", self._dropped))
+            found.append(Reading(0, "readings_dropped_total", float(self._dropped)))
         return found
 
 
@@ -50,7 +59,7 @@ class AlertMarks:
 
     def __init__(self) -> None:
         self._going: dict[str, tuple[str, tuple[int, ...]]] = {}  # id → label, ranks
-        self._raised: dict[tuple[str, int], int] = {}
+        self._raised: dict[tuple[str, int], float] = {}
 
     def told(self, alert: Alert) -> list[Reading]:
         """The readings that a notice changes."""
@@ -60,12 +69,26 @@ class AlertMarks:
             label, ranks = self._going.pop(alert.id, (label, ranks))
         elif alert.id not in self._going:
             series = alert.rule, ranks[0]
-            self._raised[series] = raised = self._raised.get(series, 0) + 1
+            self._raised[series] = raised = self._raised.get(series, 0.0) + 1.0
             found.append(Reading(0, "alerts_total", raised, alert.rule, ranks[0]))
             self._going[alert.id] = label, ranks
         going = {(one, rank) for one, of in self._going.values() for rank in of}
         marks = (Reading(0, "alert", float((label, rank) in going), label, rank) for rank in ranks)
         return [*found, *marks]
+
+
+def families(
+    readings: Iterable[Reading], name_of: Callable[[Metric], str]
+) -> dict[str, list[Reading]]:
+    """The readings of each metric by its name elsewhere. Two of the program's metrics that would
+    have the same name there stay two."""
+    found: dict[str, list[Reading]] = {}
+    for reading in readings:
+        name = name_of(metric_named(reading.metric))
+        if name in found and found[name][0].metric != reading.metric:
+            name = f"{name}_{short_hash(reading.metric)}"
+        found.setdefault(name, []).append(reading)
+    return found
 
 
 def labels_of(reading: Reading, context: SinkContext) -> Mapping[str, str]:
@@ -89,6 +112,6 @@ def path_of(reading: Reading) -> str:
     return clean("/".join(word for word in words if word))
 
 
-def clean(value: str) -> str:
-    """As a label can be: valid UTF-8, of a size that nobody minds."""
-    return value[:_LONGEST_VALUE].encode("utf-8", "replace").decode("utf-8")
+def clean(value: str, longest: int = _LONGEST_VALUE) -> str:
+    """Valid UTF-8 (names of files need not be), of a size that nobody minds."""
+    return value[:longest].encode("utf-8", "replace").decode("utf-8")
