@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
@@ -15,6 +16,7 @@ __all__ = [
     "MOST_SERIES",
     "AlertMarks",
     "Newest",
+    "Steps",
     "clean",
     "families",
     "labels_of",
@@ -52,6 +54,28 @@ class Newest:
         if self._dropped:
             found.append(Reading(0, "readings_dropped_total", float(self._dropped)))
         return found
+
+
+class Steps:
+    """At which step of its rank a reading was taken, where it does not say so itself."""
+
+    def __init__(self) -> None:
+        self._by_rank: dict[int, int] = {}
+
+    @property
+    def newest(self) -> int:
+        """The furthest of all ranks."""
+        return max(self._by_rank.values(), default=0)
+
+    def update(self, readings: Iterable[Reading]) -> None:
+        for reading in readings:
+            made = reading.step or 0
+            if reading.metric == "steps_total" and math.isfinite(reading.value):
+                made = int(reading.value)
+            self._by_rank[reading.rank] = max(made, self._by_rank.get(reading.rank, 0))
+
+    def of(self, reading: Reading) -> int:
+        return self._by_rank.get(reading.rank, 0) if reading.step is None else reading.step
 
 
 class AlertMarks:
