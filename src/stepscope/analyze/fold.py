@@ -33,8 +33,14 @@ PENDING = 20_000  # spans that may wait for the end of a step
 HELD = 4  # steps that wait for what the device has to say about them
 HELD_FOR_DEVICE = 512
 NO_DEVICE = 64  # so many steps without a word of a device: there is none to wait for
+_OPEN_SPANS = 1000  # that are remembered; the end of one may have been dropped
+_DEVICE_SPANS = 100_000
+_TRAINED = 16_384  # modules; a program may make new ones for each step
 _EVALUATION = PHASES.index(Phase.EVALUATION)
 _flags, _track = itemgetter(7), itemgetter(8)
+
+
+_OTHER = (names.LOADER, names.OWN_DROPPED, names.PROCESS_EXIT, names.OWN_LEFT_OUT)
 
 
 class LoopFold:
@@ -57,7 +63,7 @@ class LoopFold:
         self.events = 0  # of any kind, so far
         self._opened: dict[tuple[int, int, int], int] = {}  # (track, start, code) → lasted so far
         self._marks = LoaderMarks()
-        self._device: deque[SpanRow] = deque()
+        self._device: deque[SpanRow] = deque(maxlen=_DEVICE_SPANS)
         self._device_ns = 0
         self._dropped, self._dropped_at_ns = 0, 0
         self._trained: set[int] = set()
@@ -72,6 +78,7 @@ class LoopFold:
         self._held: deque[Step] = deque()
         self._start_ns = -1  # of the loop; -1: not known yet
         self._step_ns, self._step_cpu_ns = -1, -1  # the start of the step that is under way
+        self._is_cut = False  # events were left out at its start
         self._pending: list[SpanRow] = []
         if found_by:
             self._extend(rows)
@@ -115,6 +122,8 @@ class LoopFold:
             key = (row[8], row[0], row[2])
             if row[7] & OPEN:
                 self._opened[key] = row[1] - row[0]
+                if len(self._opened) > _OPEN_SPANS:
+                    del self._opened[next(iter(self._opened))]
             else:
                 self._opened.pop(key, None)
                 closed.append(row)
@@ -125,9 +134,9 @@ class LoopFold:
         self._device_ns = max([self._device_ns, *(row[1] for row in rows)])
 
     def _take_other(self, batch: Batch) -> None:
-        """Marks of loaders, and samples of what was dropped."""
+        """Marks of loaders and of what was left out, and samples of what was dropped."""
         columns = batch.columns
-        for name, place in batch.places((names.LOADER, names.OWN_DROPPED, names.PROCESS_EXIT)):
+        for name, place in batch.places(_OTHER):
             time_ns = columns["time_ns"][place]
             self._last_ns = max(self._last_ns, time_ns)
             if name == names.LOADER:
@@ -135,6 +144,9 @@ class LoopFold:
                 self._marks.update(columns["arg"][place], time_ns, text)
             elif name == names.OWN_DROPPED:
                 self._count_dropped(int(columns["value"][place]), time_ns)
+            elif name == names.OWN_LEFT_OUT:
+                end_ns = time_ns + columns["duration_ns"][place]
+                self._leave_out(time_ns, end_ns, columns["arg"][place])
 
     def _count_dropped(self, dropped: int, time_ns: int) -> None:
         if dropped > self._dropped:
@@ -192,9 +204,18 @@ class LoopFold:
         if self._start_ns < 0:
             self._start_ns = self._step_ns = loop_start(rows, self._found_by)
         self._hold(
-            Step(self._step_ns, boundary.end_ns, self._step_cpu_ns, rows, 1, boundary.skipped)
+            Step(
+                self._step_ns,
+                boundary.end_ns,
+                self._step_cpu_ns,
+                rows,
+                1,
+                boundary.skipped,
+                self._is_cut,
+            )
         )
         self._step_ns, self._step_cpu_ns = boundary.end_ns, boundary.cpu_ns
+        self._is_cut = False
 
     def _hold(self, step: Step) -> None:
         self._held.append(step)
@@ -224,10 +245,29 @@ class LoopFold:
         if self._found_by >= FoundBy.BACKWARD:
             for row in [row for row in step.rows if row[2] == FORWARD]:
                 if row[4]:
+                    if len(self._trained) >= _TRAINED:
+                        self._trained.clear()
                     self._trained.add(row[3])
                 else:  # only then can there be evaluation in it
                     trained = self._trained
         tally.update(step, trained, self._device, self._marks)
+
+    def _leave_out(self, start_ns: int, end_ns: int, steps: int) -> None:
+        """Events of the loop were left out on purpose: a stretch of its own, and what lies on
+        either side of it belongs to no step that is known from end to end."""
+        if not self._found_by:
+            return
+        boundary = self._finder.last(self._pending, self._step_ns)
+        if boundary is not None:
+            self._close(boundary)
+        if self._start_ns < 0 or end_ns <= self._step_ns:
+            return
+        start_ns = max(start_ns, self._step_ns)
+        if start_ns > self._step_ns:
+            self._hold(Step(self._step_ns, start_ns, self._step_cpu_ns, self._pending, 0))
+        self._hold(Step(start_ns, end_ns, -1, (), steps, is_left_out=True))
+        self._finder, self._pending = steps_by(self._found_by), []
+        self._step_ns, self._step_cpu_ns, self._is_cut = end_ns, -1, True
 
     def _spill(self) -> None:
         """No step ended for very long (an evaluation of many batches): add up what is there."""
@@ -283,7 +323,9 @@ class LoopFold:
             last_rows, rows = rows[: boundary.spans], rows[boundary.spans :]
             if start_ns < 0:
                 start_ns = step_ns = loop_start(last_rows, self._found_by)
-            last = Step(step_ns, boundary.end_ns, cpu_ns, last_rows, 1, boundary.skipped)
+            last = Step(
+                step_ns, boundary.end_ns, cpu_ns, last_rows, 1, boundary.skipped, self._is_cut
+            )
             self._add(tally, last)
             step_ns, cpu_ns = boundary.end_ns, boundary.cpu_ns
         end_ns = self._end_of_rest(rows, step_ns)
@@ -314,7 +356,8 @@ class LoopFold:
             found_by=self._found_by,
             start_ns=start_ns,
             end_ns=end_ns,
-            durations_ns=tally.durations_ns,
+            steps=tally.steps,
+            durations_ns=tally.durations.sample(),
             windows=tally.windows,
             has_cpu=tally.has_cpu,
             skipped=tally.skipped,

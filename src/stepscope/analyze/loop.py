@@ -61,7 +61,8 @@ class Loop:
     found_by: FoundBy
     start_ns: int
     end_ns: int
-    durations_ns: array[int] = field(repr=False)
+    steps: int
+    durations_ns: array[int] = field(repr=False)  # of all steps; of very many, an even sample
     windows: Windows = field(repr=False)
     has_cpu: bool
     skipped: int  # steps whose optimizer a GradScaler left out
@@ -76,10 +77,6 @@ class Loop:
     blind_steps: int  # steps with a backward and no forward span (compiled functions and the like)
     dropped_events: int
     open_span: OpenSpan | None
-
-    @property
-    def steps(self) -> int:
-        return len(self.durations_ns)
 
     @property
     def wall_ns(self) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
 from typing import NamedTuple, TypeAlias
 
 from stepscope.analyze.device import overlay
+from stepscope.analyze.durations import Durations
 from stepscope.analyze.loaders import LoaderMarks
 from stepscope.analyze.loop import GcUse, LoaderUse
 from stepscope.analyze.phases import CpuRates, StepTime, Timeline, attribute, sum_up
@@ -35,6 +35,8 @@ _UNEXPLAINED = PHASES.index(Phase.UNEXPLAINED)
 _GENERATION = (1 << names.GC_GENERATION_BITS) - 1
 _UNSETTLED = 1024
 _RECENT = 32  # steps that tell what the loop does now
+_LOADERS = 256  # kept apart; more are those of a program that makes a new one for each use
+_FRESH = 1000
 
 
 class Step(NamedTuple):
@@ -46,6 +48,8 @@ class Step(NamedTuple):
     rows: Sequence[SpanRow]
     number_of_steps: int = 1
     skipped: bool = False
+    is_cut: bool = False  # where events were left out: how long it took is not known
+    is_left_out: bool = False  # nothing of it was kept, nor of the other steps in it
 
 
 class Progress(NamedTuple):
@@ -66,7 +70,7 @@ class Tally:
     def __init__(self, on_step: OnStep | None = None) -> None:
         self._on_step = on_step
         self.steps = 0
-        self.durations_ns = array("q")
+        self.durations = Durations()
         self.windows = Windows()
         self.has_cpu = False
         self._rates = CpuRates()
@@ -83,7 +87,7 @@ class Tally:
         made = Tally()
         made.__dict__.update(self.__dict__)
         made._on_step = None  # what is added to a copy is added to the original too, later
-        made.durations_ns = self.durations_ns[:]
+        made.durations = self.durations.copy()
         made.windows = self.windows.copy()
         made._rates = self._rates.copy()
         made.gc = copy(self.gc)
@@ -107,11 +111,14 @@ class Tally:
             line = overlay(line, device_rows)
         time = sum_up(line, self._rates)
         self.has_cpu = self.has_cpu or time.has_cpu
-        if step.number_of_steps:
+        if step.is_left_out:
+            self._leave_out(time, step)
+        elif step.number_of_steps:
             self.steps += 1
-            self.durations_ns.append(step.end_ns - step.start_ns)
             self.skipped += step.skipped
             self.blind_steps += line.blind_backward
+            if not step.is_cut:
+                self.durations.update(step.end_ns - step.start_ns)
         self._note(line, step, marks)
         self._recent.append((step.start_ns, step.end_ns, step.number_of_steps, time.wall_ns))
         if self._on_step is not None:
@@ -120,9 +127,17 @@ class Tally:
         if len(self._unsettled) > _UNSETTLED:
             self.settle()
 
+    def _leave_out(self, time: StepTime, step: Step) -> None:
+        """Its time is unexplained; its steps are taken to be like those before."""
+        time.wall_ns[_UNEXPLAINED] = step.end_ns - step.start_ns
+        time.wall_ns[_BETWEEN] = 0
+        if self.steps:
+            self.micro_batches += round(self.micro_batches / self.steps * step.number_of_steps)
+        self.steps += step.number_of_steps
+
     def progress(self, newer: int) -> Progress:
         """The steps so far and `newer` ones; rate and phase from the last of them."""
-        steps = len(self.durations_ns) + newer
+        steps = self.steps + newer
         if not self._recent:
             return Progress(steps)
         lasted_ns = sum(end - start for start, end, _, _ in self._recent)
@@ -177,12 +192,14 @@ class Tally:
         text = marks.of(row)
         use = self.loaders.get(text)
         if use is None:
-            use = self.loaders[text] = LoaderUse()
+            text = text if len(self.loaders) < _LOADERS else ""
+            use = self.loaders.setdefault(text, LoaderUse())
         use.wait_ns += lasted_ns
         if row[2] == INPUT_ITER:
             use.iterations += 1
             use.iter_ns += lasted_ns
-            self._fresh.add(iterator)
+            if len(self._fresh) < _FRESH:
+                self._fresh.add(iterator)
             return
         if iterator in self._fresh:
             self._fresh.discard(iterator)

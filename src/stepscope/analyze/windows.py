@@ -29,13 +29,16 @@ class Windows:
             self._last = values
             return
         self._last = []
-        self._full.fromlist(values)
-        if len(self._full) >= MAX_WINDOWS * _WIDTH:
-            self._join()
+        self._append(values)
 
     def add_rest(self, time: StepTime) -> None:
         """Time after the last step (a final evaluation or save): a window of its own, no step."""
-        self._full.fromlist([0, *time.wall_ns, *time.cpu_ns])
+        self._append([0, *time.wall_ns, *time.cpu_ns])
+
+    def _append(self, values: list[int]) -> None:
+        self._full.fromlist(values)
+        if len(self._full) >= MAX_WINDOWS * _WIDTH:
+            self._join()
 
     def steps(self) -> list[int]:
         return self._column(0)
