@@ -12,13 +12,27 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from stepscope import __version__
-from stepscope.cli import compare, doctor, history, memory, plan, report, run, runs, tune, watch
+from stepscope.cli import (
+    capture,
+    compare,
+    doctor,
+    history,
+    memory,
+    plan,
+    report,
+    run,
+    runs,
+    tune,
+    watch,
+)
 from stepscope.errors import UsageError
 
 __all__ = ["parse"]
 
 # In front of these stands the program's own command line; the options that take a value.
 _COMMANDS = {"run": run.WITH_VALUE, "plan": plan.WITH_VALUE, "tune": tune.WITH_VALUE}
+# In the order in which the help lists them.
+_MODULES = (run, tune, plan, watch, capture, report, memory, compare, history, runs, doctor)
 _ABOUT = "Tells why training is slow, where, what to change and what it will gain."
 
 
@@ -32,7 +46,7 @@ def parse(arguments: list[str]) -> Callable[[], int]:
     parser = _Parser(prog="stepscope", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"stepscope {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for module in (run, tune, plan, watch, report, memory, compare, history, runs, doctor):
+    for module in _MODULES:
         module.add_to(commands)
     ours, command = _split(arguments)
     options = parser.parse_args(ours)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 from typing import Any
 
+from stepscope.cli.times import seconds
 from stepscope.errors import UsageError
 
 __all__ = ["WITH_VALUE", "add_to"]
@@ -18,7 +18,6 @@ _ABOUT = """Make a training program faster, and prove it: profile it, try what i
 by running it again for some steps in turns with the program as it is, and keep what provably helps.
 The program's files are not touched: what trials write goes into a folder that is deleted. Writes
 stepscope.toml, for stepscope run --apply."""
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 
 def add_to(commands: Any) -> None:
@@ -68,7 +67,7 @@ def _tune(options: argparse.Namespace) -> int:
     return tune_command(
         TuneOptions(
             words=tuple(options.command),
-            budget_s=_seconds(options.budget),
+            budget_s=seconds("--budget", options.budget),
             steps=options.steps,
             only=_names(options.only),
             skip=_names(options.skip),
@@ -87,14 +86,3 @@ def _tune(options: argparse.Namespace) -> int:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _seconds(text: str) -> float:
-    """
-    >>> _seconds("90s"), _seconds("10m"), _seconds("1.5h"), _seconds("30")
-    (90.0, 600.0, 5400.0, 30.0)
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
-    if found is None or not float(found[1]):
-        raise UsageError(f"--budget {text!r} is no time: write 90s, 10m or 1h.")
-    return float(found[1]) * _UNITS[found[2]]

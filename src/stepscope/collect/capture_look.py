@@ -77,8 +77,6 @@ class Look:
         else:
             self.from_ns = now_ns
         self.is_over = self._steps >= self.request.steps or now_ns >= self.deadline_ns
-        if self.is_over:
-            self.ended_ns = now_ns
         token = self._recorder.begin(self._own)
         try:
             self._end_parts()
@@ -87,6 +85,8 @@ class Look:
                 self._begin_parts(now_ns)
         finally:
             self._recorder.end(token)
+            if self.is_over:  # with all that was told of the last step
+                self.ended_ns = self._recorder.now_ns()
 
     def _end_parts(self) -> None:
         if self._times_layers:

@@ -1,0 +1,214 @@
+"""The launcher's side of captures: asking for them, and folding what they saw into a file.
+
+Nothing is kept and nothing is looked through while nobody asks. From a request on, the batches of
+all processes are kept until its end was read; then its time alone is folded as a run is.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from stepscope.collect.control import Control, open_control
+from stepscope.model import names
+from stepscope.model.capture_request import CaptureRequest
+from stepscope.model.event import Batch
+from stepscope.model.finding import Location
+from stepscope.model.process import ProcessInfo
+from stepscope.store.captures import ask_capture, capture_path, say_run, write_capture
+
+__all__ = ["ANSWER_S", "Answer", "Captured", "Captures", "Kept"]
+
+ANSWER_S: Final = 60.0  # a program that has not begun by then does not begin any more
+MOST_ROWS: Final = 600_000  # that are kept: some 50 MB
+# After the end of a capture: processes write what they have once a second, each at its own time.
+SETTLE_NS: Final = 1_500_000_000
+OTHERS_NS: Final = 3_000_000_000  # for processes that began it and did not end it
+_MARKS: Final = frozenset((names.CAPTURE_BEGIN, names.CAPTURE_END, names.CAPTURE_MEMORY))
+
+
+class Kept(NamedTuple):
+    process: ProcessInfo
+    batch: Batch
+
+
+class Captured(NamedTuple):
+    """A capture that is over. path: of its file, in the run folder; "": it could not be written.
+    alert: id of the alert that it was taken for, or "". location: where most of it lies."""
+
+    number: int
+    path: str
+    alert: str
+    title: str
+    location: Location
+
+
+class Answer:
+    """What one process told about a capture."""
+
+    def __init__(self, process: ProcessInfo) -> None:
+        self.process = process
+        self.began_ns = 0
+        self.ended: dict[str, Any] | None = None
+        self.ended_ns = 0
+        self.memory: list[str] = []
+
+    @property
+    def steps(self) -> int:
+        return int((self.ended or {}).get("steps", 0))
+
+
+class _Pending:
+    """A capture that was asked for."""
+
+    def __init__(self, request: CaptureRequest, seen_ns: int) -> None:
+        self.request = request
+        self.seen_ns = seen_ns
+        self.answers: dict[tuple[str, int, int], Answer] = {}
+
+    def answer(self, process: ProcessInfo) -> Answer:
+        key = (process.host, process.pid, process.monotonic_ns)
+        return self.answers.setdefault(key, Answer(process))
+
+    def is_ready(self, now_ns: int) -> bool:
+        begun = [one for one in self.answers.values() if one.began_ns]
+        ended = [one for one in self.answers.values() if one.ended is not None]
+        if not self.answers:
+            return now_ns > self.seen_ns + round((ANSWER_S + self.request.seconds) * 1e9)
+        last_ns = max((one.ended_ns for one in ended), default=0)
+        if all(one.ended is not None for one in begun):
+            return now_ns > last_ns + SETTLE_NS
+        with_steps = [one.ended_ns for one in ended if one.steps]
+        if with_steps and now_ns > max(with_steps) + OTHERS_NS:
+            return True  # the others make no steps, and go on to the end of their time
+        began_ns = max(one.began_ns for one in begun)
+        return now_ns > began_ns + round(self.request.seconds * 1e9) + OTHERS_NS
+
+
+class Captures:
+    """`take` every batch of every process; `ended` once in a while, `close` at the end of the run.
+
+    OSError in making the page by which programs are asked: captures are not possible, nothing else
+    changes.
+    """
+
+    def __init__(
+        self, status_folder: Path, run: Path, now_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._status_folder, self._run, self._now_ns = status_folder, run, now_ns
+        self._control: Control | None = None
+        try:
+            self._control = open_control(status_folder)
+            say_run(status_folder, run)
+        except OSError:
+            pass  # as good as a status folder that cannot be made: nobody can ask
+        self._done = 0  # requests up to this one are answered
+        self._pending: dict[int, _Pending] = {}
+        self._kept: deque[Kept] = deque()
+        self._rows = self._dropped = 0
+
+    def ask(self, request: CaptureRequest) -> int:
+        """Its number; 0: nobody can be asked."""
+        if self._control is None:
+            return 0
+        expires_ns = self._now_ns() + round(ANSWER_S * 1e9)
+        try:
+            return ask_capture(self._status_folder, request._replace(expires_ns=expires_ns))
+        except OSError:
+            return 0
+
+    @property
+    def is_busy(self) -> bool:
+        """A capture was asked for and is not over."""
+        return self._control is not None and self._control.asked[0] > self._done
+
+    def take(self, process: ProcessInfo, batch: Batch) -> None:
+        """Next to nothing while nobody asks."""
+        if self._control is None or self._control.asked[0] <= self._done or not batch.count:
+            return
+        self._expect(self._control)
+        self._kept.append(Kept(process, batch))
+        self._rows += batch.count
+        while self._rows > MOST_ROWS:
+            dropped = self._kept.popleft().batch.count
+            self._rows -= dropped
+            self._dropped += dropped
+        columns = batch.columns
+        for name, place in batch.places(_MARKS):
+            text = batch.names.get(columns["text"][place], "")
+            self._note(process, name, columns["arg"][place], columns["time_ns"][place], text)
+
+    def _expect(self, control: Control) -> None:
+        for number in range(self._done + 1, control.asked[0] + 1):
+            if number not in self._pending:
+                try:
+                    request = control.read(number)
+                except (OSError, ValueError):
+                    request = CaptureRequest()
+                self._pending[number] = _Pending(request, self._now_ns())
+
+    def _note(self, process: ProcessInfo, name: str, number: int, time_ns: int, text: str) -> None:
+        pending = self._pending.get(number)
+        if pending is None:
+            return
+        answer = pending.answer(process)
+        if name == names.CAPTURE_BEGIN:
+            answer.began_ns = time_ns
+        elif name == names.CAPTURE_MEMORY:
+            answer.memory.append(text)
+        else:
+            told = _plain(text)
+            answer.ended, answer.ended_ns = told, time_ns
+
+    def ended(self) -> list[Captured]:
+        """Captures that are over since the last call. Never raises."""
+        if not self.is_busy:
+            return []
+        assert self._control is not None
+        self._expect(self._control)
+        now_ns, found = self._now_ns(), []
+        while (pending := self._pending.get(self._done + 1)) and pending.is_ready(now_ns):
+            found.append(self._finish(pending))
+        return found
+
+    def close(self) -> list[Captured]:
+        """The run is over: what has begun is told as far as it came."""
+        found = []
+        while pending := self._pending.get(self._done + 1):
+            found.append(self._finish(pending))
+        self._control = None
+        return found
+
+    def _finish(self, pending: _Pending) -> Captured:
+        number = self._done = self._done + 1
+        del self._pending[number]
+        kept, answers = list(self._kept), list(pending.answers.values())
+        if not self._pending:
+            self._kept.clear()
+            self._rows = 0
+        # Folding imports what a run without captures does without.
+        from stepscope.session.capture_fold import fold_capture, unfolded
+
+        try:
+            capture = fold_capture(number, pending.request, self._run, answers, kept)
+        except Exception as error:  # noqa: BLE001 - the launcher goes on, and who waits is told
+            capture = unfolded(number, pending.request, self._run, f"Folding it failed: {error}")
+        details = capture.details
+        path = capture_path(number)
+        try:
+            write_capture(self._run, capture)
+        except (OSError, ValueError):
+            path = ""
+        return Captured(number, path, pending.request.alert, details.title, details.location)
+
+
+def _plain(text: str) -> dict[str, Any]:
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}

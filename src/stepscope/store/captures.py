@@ -1,0 +1,109 @@
+"""Captures: asking for one (the status folder), and what they gave (captures/ of the run folder).
+
+`captures/<number>.json`: {"schema": 1, "summary": as in summary.schema.json, and the fields of
+model/capture.py's CaptureDetails, with lists of stacks, layers and operators as in
+details.schema.json}.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from pathlib import Path
+
+from stepscope.errors import FormatError
+from stepscope.model.capture import Capture, CaptureDetails
+from stepscope.model.capture_request import CONTROL, CONTROL_BYTES, CaptureRequest, request_name
+from stepscope.model.summary import Summary
+from stepscope.store.files import read_json, write_json, write_text
+from stepscope.store.plain import from_plain, to_plain
+
+__all__ = [
+    "CAPTURE_SCHEMA",
+    "ask_capture",
+    "capture_path",
+    "list_captures",
+    "read_capture",
+    "said_run",
+    "say_run",
+    "write_capture",
+]
+
+CAPTURE_SCHEMA = 1
+_FOLDER = "captures"
+_RUN = "run"  # in the status folder: whose it is
+_NUMBER = struct.Struct("=Q")
+
+
+def ask_capture(status_folder: Path, request: CaptureRequest) -> int:
+    """The number of the request, from 1. Several may ask at once. OSError: nobody can be asked."""
+    file = os.open(status_folder / CONTROL, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        os.posix_fallocate(file, 0, CONTROL_BYTES)
+        number = int(_NUMBER.unpack(os.pread(file, _NUMBER.size, 0))[0]) + 1
+        write_text(status_folder / request_name(number), request.to_json())
+        os.pwrite(file, _NUMBER.pack(number), 0)
+    finally:
+        os.close(file)
+    return number
+
+
+def say_run(status_folder: Path, run: Path) -> None:
+    """So that a process id is enough to find the run."""
+    write_text(status_folder / _RUN, str(run))
+
+
+def said_run(status_folder: Path) -> Path | None:
+    try:
+        text = (status_folder / _RUN).read_text("utf-8")
+    except (OSError, ValueError):
+        return None
+    return Path(text) if text.startswith("/") else None
+
+
+def capture_path(number: int) -> str:
+    """Of its file, in the run folder."""
+    return f"{_FOLDER}/{number}.json"
+
+
+def write_capture(run: Path, capture: Capture) -> Path:
+    path = run / capture_path(capture.details.number)
+    path.parent.mkdir(exist_ok=True)
+    plain = to_plain(capture.details)
+    document = {"schema": CAPTURE_SCHEMA, **plain, "summary": capture.summary.to_dict()}
+    write_json(path, document, indent=None)
+    return path
+
+
+def read_capture(run: Path, number: int) -> Capture | None:
+    """None: there is none of that number, or it is still under way."""
+    path = run / capture_path(number)
+    try:
+        plain = read_json(path)
+    except FileNotFoundError:
+        return None
+    schema = plain.get("schema")
+    if schema != CAPTURE_SCHEMA:
+        raise FormatError(
+            f"{path} has capture schema {schema!r:.20}, this stepscope reads {CAPTURE_SCHEMA}:"
+            " upgrade with pip install -U stepscope, or delete it."
+        )
+    try:
+        summary = plain.get("summary")
+        if not isinstance(summary, dict):
+            raise FormatError("it has no summary.")
+        details: CaptureDetails = from_plain(CaptureDetails, plain, "capture")
+        return Capture(details, Summary.from_dict(summary))
+    except (FormatError, RecursionError) as error:
+        raise FormatError(f"{path} cannot be used: {error} Restore or delete it.") from error
+
+
+def list_captures(run: Path) -> list[int]:
+    """Numbers of the captures that a run has, in order."""
+    try:
+        files = [path.stem for path in (run / _FOLDER).glob("*.json")]
+    except OSError:
+        return []
+    return sorted(int(stem) for stem in files if stem.isascii() and stem.isdigit())
