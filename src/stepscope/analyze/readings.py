@@ -10,7 +10,7 @@ from stepscope.model import names
 from stepscope.model.event import Batch
 from stepscope.model.watching import Reading
 
-__all__ = ["SampleReadings"]
+__all__ = ["SAMPLE_NAMES", "SampleReadings"]
 
 _ROUND_NS = 20_000_000  # samples within it were taken together
 _LEAST_NS = 50_000_000  # between two looks at a counter of CPU time, which may count in 10 ms
@@ -33,7 +33,7 @@ _GPU = {
     names.GPU_POWER_WATTS: "gpu_power_watts",
     names.GPU_CLOCK_SHARE: "gpu_clock_ratio",
 }
-_WANTED = _PROCESS | _HOST | frozenset({*_GPU, names.GPU_MEMORY_TOTAL_BYTES})
+SAMPLE_NAMES = _PROCESS | _HOST | frozenset({*_GPU, names.GPU_MEMORY_TOTAL_BYTES})
 
 
 class _Counter:
@@ -76,6 +76,7 @@ class _Rank:
         self.held: dict[int, _Held] = {}
         self.disk: dict[tuple[str, int], _Counter] = {}
         self.touched: set[str] = set()  # since the round began
+        self.limit_bytes = 0.0  # as it was told last
 
     def take(self, time_ns: int, name: str, pid: int, value: float) -> None:
         self.touched.add(name)
@@ -134,7 +135,7 @@ class SampleReadings:
         """What is known at the end of each round of samples that the batch holds."""
         found: list[Reading] = []
         began_ns = last_ns = -1  # of the round; -1: none is open
-        for time_ns, name, arg, value in samples(batch, _WANTED.__contains__):
+        for time_ns, name, arg, value in samples(batch, SAMPLE_NAMES.__contains__):
             if began_ns < 0 or time_ns - began_ns > _ROUND_NS:
                 found += self._close_round(last_ns)
                 began_ns = time_ns
@@ -173,7 +174,9 @@ class SampleReadings:
         if self.limit_bytes:
             others = sum(one.memory_bytes() for one in self._ranks.values() if one is not rank)
             limit_bytes = max(held_bytes, self.limit_bytes - others)
-            yield "memory_limit_bytes", limit_bytes
+            if limit_bytes != rank.limit_bytes:
+                rank.limit_bytes = limit_bytes
+                yield "memory_limit_bytes", limit_bytes
             yield "memory_ratio", held_bytes / limit_bytes
 
     def _take_host(self, time_ns: int, name: str, value: float) -> Iterator[Reading]:

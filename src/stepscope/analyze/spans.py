@@ -19,6 +19,7 @@ __all__ = [
     "GC",
     "INPUT_ITER",
     "INPUT_NEXT",
+    "LOOP_NAMES",
     "NAME_OF_CODE",
     "OPEN",
     "OPTIMIZER",
@@ -65,6 +66,7 @@ PHASE_OF_CODE: dict[int, int] = {
 } | {EVALUATION: PHASES.index(Phase.EVALUATION)}
 
 _CODE_OF_NAME |= {names.DEVICE_PREFIX + name: DEVICE + code for name, code in _CODE_OF_NAME.items()}
+LOOP_NAMES = frozenset((*_CODE_OF_NAME, names.LOADER))  # of events that say something of a loop
 
 
 class LoopSpan(NamedTuple):

@@ -6,10 +6,10 @@ from stepscope.model import names
 from stepscope.model.event import Batch
 from stepscope.model.watching import Reading
 
-__all__ = ["ProgramReadings"]
+__all__ = ["PROGRAM_NAMES", "ProgramReadings"]
 
 _LOST = frozenset({names.OWN_DROPPED, names.OWN_LOST})
-_WANTED = frozenset({names.LOSS, names.METRIC, names.GC, *_LOST})
+PROGRAM_NAMES = frozenset({names.LOSS, names.METRIC, names.GC, *_LOST})
 
 
 class ProgramReadings:
@@ -28,7 +28,7 @@ class ProgramReadings:
         columns, rank = batch.columns, self._rank
         found: list[Reading] = []
         pause: Reading | None = None  # the longest
-        for name, place in batch.places(_WANTED):
+        for name, place in batch.places(PROGRAM_NAMES):
             time_ns, value = columns["time_ns"][place], columns["value"][place]
             if name == names.GC:
                 pause_s = columns["duration_ns"][place] / 1e9

@@ -16,7 +16,7 @@ from stepscope.record.threads import join_fully
 
 __all__ = ["Source", "SystemCollector", "system_sources"]
 
-_GLANCE_S = 1.0  # between two glances at what is not this process
+_GLANCE_S = 2.0  # between two glances at what is not this process
 
 
 class Source(Protocol):
@@ -130,7 +130,7 @@ class SystemCollector:
     def _tick(self, recorder: Recorder) -> None:
         if time.monotonic() - self._full_at_s >= self.full_s:
             self.look(recorder)
-        elif self._sampling.acquire(timeout=0):
+        elif self._sampling.acquire(blocking=False):
             try:
                 self._glance(recorder)
             finally:

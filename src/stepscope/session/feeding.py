@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, TypeAlias
 
-from stepscope.analyze.readings import SampleReadings
+from stepscope.analyze.readings import SAMPLE_NAMES, SampleReadings
+from stepscope.analyze.spans import LOOP_NAMES
 from stepscope.analyze.step_figures import StepFigures
 from stepscope.analyze.steps_seen import StepsSeen
 from stepscope.analyze.tally import OnStep
-from stepscope.analyze.told import ProgramReadings
+from stepscope.analyze.told import PROGRAM_NAMES, ProgramReadings
 from stepscope.collect.limits import OwnLimits
 from stepscope.model import names
 from stepscope.model.event import Batch
@@ -19,6 +20,7 @@ from stepscope.model.watching import Reading, StepSeen
 __all__ = ["Feed", "Hears", "memory_limit_bytes"]
 
 _Key: TypeAlias = tuple[str, int, int]  # host, pid, when it began
+_LOOP, _TOLD, _SAMPLES, _EXIT = 1, 2, 4, 8  # what events are about
 _MOST_PROCESSES = 4096  # that are followed at a time; far more ranks than this end elsewhere
 
 
@@ -143,6 +145,26 @@ class _Process:
         self.steps = StepsSeen(process.rank, process.pid, process.monotonic_ns, folds=folds)
         self.figures = StepFigures(process.rank)
         self.told = ProgramReadings(process.rank)
+        self._topics: dict[int, int] = {}  # number of a name → what it is about
+
+    def topics(self, batch: Batch) -> int:
+        """What the events of a batch are about."""
+        known, found = self._topics, 0
+        for number in set(batch.columns["name"].tolist()):
+            topic = known.get(number)
+            if topic is None:
+                topic = known[number] = _topic(batch.names[number])
+            found |= topic
+        return found
+
+
+def _topic(name: str) -> int:
+    return (
+        _LOOP * (name in LOOP_NAMES)
+        | _TOLD * (name in PROGRAM_NAMES)
+        | _SAMPLES * (name in SAMPLE_NAMES)
+        | _EXIT * (name == names.PROCESS_EXIT)
+    )
 
 
 def memory_limit_bytes() -> int | None:

@@ -21,7 +21,8 @@ from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
 from stepscope.session.header import Moment
 from stepscope.session.program import Program, program_here
-from stepscope.store.tail import RunTail
+from stepscope.session.watchers import Pace, ReadBack, Schedule, Watcher, pace_for
+from stepscope.store.tail import News, RunTail
 
 if TYPE_CHECKING:
     from stepscope.record.protocol import Operation
@@ -33,6 +34,7 @@ _LEAST_NS = 10_000_000  # between two of them
 _LINGER_SAMPLES = 4  # the sampler goes on for so long after the last run has ended
 _CALIBRATIONS = 5  # few: reading memory has a budget, which they use up
 _PATIENCE_S = 0.1  # with a sampler that is at work at that moment
+_NEVER_S = 1e9
 _FILES_KEPT = 24  # of 8 MiB each: what is older is dropped, and its totals stay
 _NOWHERE = "/nonexistent/stepscope"  # events are counted as lost; totals are known without them
 _SAID_AT_ONCE = 512  # operations whose totals are recorded between two flushes: rings are short
@@ -75,8 +77,9 @@ class Inside:
         self._operations: dict[str, Operation] = {}
         self._followers: list[Follower] = []
         self._at_tick: list[Callable[[], None]] = []
+        self._watchers: list[Watcher] = []
         self._is_forked = False
-        self._interval_s = 1e9
+        self._interval_s = _NEVER_S  # until something is measured
         self._begin()
         os.register_at_fork(
             before=self._before_fork,
@@ -100,6 +103,9 @@ class Inside:
         self._begin()
         for follower in self._followers:
             follower.after_fork()
+        watchers, self._watchers = self._watchers, []  # they watch the parent
+        for watcher in watchers:
+            watcher.after_fork()
 
     def _say_run_cost(self) -> None:
         """What one run of an operation takes of the program, measured on one that does nothing."""
@@ -121,6 +127,8 @@ class Inside:
         self._tail = RunTail(self._program.run, self._is_ours)
         self._idle = 0
         self._looks_ns = self._sampler_cpu_ns = 0  # what we cost
+        self._schedule = Schedule()
+        self._pace = Pace(self._interval_s, 0.0)
         self._collector = SystemCollector(os.getpid(), self._interval_s, keep_going=self._goes_on)
         self.recorder.core.call_at(self._look_at_ends, 0)
 
@@ -202,17 +210,52 @@ class Inside:
 
     def _goes_on(self) -> bool:
         """Asked by the sampler after each sample: is anything running, or was it just now?"""
-        before_ns = time.thread_time_ns()
+        running = any(one.totals()["running"] for one in list(self._operations.values()))
+        self._idle = 0 if running else self._idle + 1
+        goes_on = self._set_pace()
         try:
-            self.tidy()
+            self._read_back()
             for callback in self._at_tick:
                 callback()
         except Exception as error:  # noqa: BLE001 - ours alone: the program goes on
             self.recorder.failed("reading back what was recorded", error)
-        running = any(one.totals()["running"] for one in list(self._operations.values()))
-        self._idle = 0 if running else self._idle + 1
+        return goes_on
+
+    def _set_pace(self) -> bool:
+        """Whether there is anybody to sample for."""
+        is_measuring = self._idle < _LINGER_SAMPLES and self._interval_s < _NEVER_S
+        pace = pace_for(self._watchers, self._interval_s if is_measuring else None)
+        if pace is not None:
+            self._pace = pace
+            self._collector.interval_s, self._collector.full_s = pace
+        return pace is not None
+
+    def _read_back(self) -> None:
+        due = self._schedule.due(time.monotonic(), self._pace)
+        if due is ReadBack.NOT_YET:
+            return
+        before_ns = time.thread_time_ns()
+        if due is ReadBack.ALL_FILES:
+            self.tidy()
+        else:
+            with self.lock:
+                self._give_out(self._tail.read_known())
+        for watcher in list(self._watchers):
+            watcher.look()
         self._sampler_cpu_ns += time.thread_time_ns() - before_ns
-        return self._idle < _LINGER_SAMPLES
+
+    def watch(self, watcher: Watcher) -> None:
+        """Sample, read back and ask it, from now on."""
+        with self.lock:
+            self._watchers.append(watcher)
+        self.look()
+        self._set_pace()
+        self._collector.start(self.recorder)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        with self.lock:
+            if watcher in self._watchers:
+                self._watchers.remove(watcher)
 
     def add_source(self, source: Source) -> None:
         """Something more to sample along."""
@@ -238,20 +281,23 @@ class Inside:
             self._say_totals()
             self._say_cost()
             self.recorder.flush()
-            for news in self._tail.read_new():
-                batches = [batch for batch in news.batches if not _is_tracked(batch)]
-                if news.base == self._program.base:
-                    for batch in batches:
-                        self._fold.update(batch)
-                for follower in self._followers:
-                    follower.update(news.process, batches)
+            self._give_out(self._tail.read_new())
             self._forget_gone()
+
+    def _give_out(self, found: Iterable[News]) -> None:
+        for news in found:
+            batches = [batch for batch in news.batches if not _is_tracked(batch)]
+            if news.base == self._program.base and self._operations:
+                for batch in batches:
+                    self._fold.update(batch)
+            for follower in self._followers:
+                follower.update(news.process, batches)
 
     def tidy(self) -> None:
         """Take in what was recorded, and let go of old files."""
         self.pull()
-        if ENV_RUN not in os.environ:  # a launcher takes away what it has read
-            self._tail.drop_done(_FILES_KEPT)
+        if ENV_RUN not in os.environ and self._tail.has_done_files:
+            self._tail.drop_done(_FILES_KEPT)  # elsewhere the launcher takes away what it has read
 
     @property
     def has_old_files(self) -> bool:

@@ -26,6 +26,19 @@ def test_each_batch_is_given_once_over_several_files(make_run: MakeRun) -> None:
     assert starts(tail) == [200, 300]
 
 
+def test_a_cheap_look_is_at_files_that_grew_and_misses_nothing_for_good(make_run: MakeRun) -> None:
+    run = make_run({FIRST: whole_file(batches=1)})
+    tail = RunTail(run)
+    assert tail.read_known() == [], "none is known"
+    assert starts(tail) == [0]
+    with (run / FIRST).open("ab") as file:
+        file.write(events([1], 200))
+    assert [news.batches[0].columns["time_ns"][0] for news in tail.read_known()] == [200]
+    (run / SECOND).write_bytes(header() + names(NAMES) + events([2], 300))
+    assert tail.read_known() == []
+    assert starts(tail) == [300]
+
+
 def test_a_file_counts_as_done_only_when_a_later_one_exists(make_run: MakeRun) -> None:
     run = make_run({FIRST: whole_file()})
     tail = RunTail(run)

@@ -1,0 +1,71 @@
+"""Those who watch a program from inside it for days, and how often the sampler works for them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+__all__ = ["Pace", "ReadBack", "Schedule", "Watcher", "pace_for"]
+
+_TIDY_S = 1.0  # between two times that what was recorded is read back
+# Where nothing but watchers wants it. Waking up is dear, what there is to do then is not:
+_WATCHED_TICKS = 5  # of theirs, up to
+_WATCHED_S = 5.0  # between two times that it is read back,
+_FULL_S = 10.0  # that everything is sampled,
+_THOROUGH_S = 30.0  # and that files of others are looked for
+
+
+class Watcher(Protocol):
+    """Wants to be asked every now and then, as long as it watches, whatever else goes on.
+
+    interval_s: how often this process is sampled for it. look: what was recorded up to a moment ago
+    has been given to the followers. Called by the sampler's thread.
+    """
+
+    @property
+    def interval_s(self) -> float: ...
+    def look(self) -> None: ...
+    def after_fork(self) -> None: ...
+
+
+class Pace(NamedTuple):
+    """interval_s: between two samples. full_s: between two of everything; 0: each time."""
+
+    interval_s: float
+    full_s: float
+
+
+def pace_for(watchers: Sequence[Watcher], wanted_s: float | None) -> Pace | None:
+    """wanted_s: what is measured at this moment wants everything that often; None: nothing is.
+    None: there is nobody to sample for."""
+    intervals_s = [watcher.interval_s for watcher in watchers]
+    if wanted_s is not None:
+        return Pace(min((*intervals_s, wanted_s)), 0.0)
+    return Pace(min(intervals_s), _FULL_S) if intervals_s else None
+
+
+class ReadBack(enum.Enum):
+    NOT_YET = enum.auto()
+    KNOWN_FILES = enum.auto()
+    ALL_FILES = enum.auto()
+
+
+class Schedule:
+    """When what was recorded is read back."""
+
+    def __init__(self) -> None:
+        self._last_s = self._thorough_s = float("-inf")
+
+    def due(self, now_s: float, pace: Pace) -> ReadBack:
+        """Asked after each sample."""
+        pause_s = _TIDY_S
+        if pace.full_s:
+            pause_s = max(_TIDY_S, min(_WATCHED_S, _WATCHED_TICKS * pace.interval_s))
+        if now_s - self._last_s < pause_s - pace.interval_s / 2:  # or else with the next sample
+            return ReadBack.NOT_YET
+        self._last_s = now_s
+        if pace.full_s and now_s - self._thorough_s < _THOROUGH_S:
+            return ReadBack.KNOWN_FILES
+        self._thorough_s = now_s
+        return ReadBack.ALL_FILES
