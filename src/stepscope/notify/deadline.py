@@ -21,6 +21,10 @@ class Deadline:
             raise TimeoutError
         return left_s
 
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self._until
+
 
 class TimedReader(io.RawIOBase):
     """Reads from a socket until the deadline."""

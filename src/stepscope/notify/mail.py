@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import smtplib
@@ -96,10 +97,9 @@ class Mail:
 
     def send(self, alert: Alert) -> None:
         settings, place = self._settings, self._settings.host
+        deadline = Deadline(settings.timeout_s)
         try:
-            self._deliver(_message(alert, settings.sender, settings.to))
-        except TimeoutError as error:
-            raise SinkError(f"{place} did not answer within {settings.timeout_s:g} s.") from error
+            self._deliver(_message(alert, settings.sender, settings.to), deadline)
         except smtplib.SMTPAuthenticationError as error:
             raise SinkError(f"{place} does not take the user and password.") from error
         except smtplib.SMTPRecipientsRefused as error:
@@ -116,21 +116,28 @@ class Mail:
                 f"{place} has no certificate that can be trusted ({error.verify_message})."
             ) from error
         except (OSError, smtplib.SMTPException, ValueError) as error:
+            if deadline.is_over or isinstance(error, TimeoutError):
+                late = f"{place} did not answer within {settings.timeout_s:g} s."
+                raise SinkError(late) from error
             reason = getattr(error, "strerror", None) or type(error).__name__
             raise SinkError(f"{place} cannot be reached ({reason}).") from error
 
     def close(self) -> None:
         """Nothing stays open."""
 
-    def _deliver(self, message: EmailMessage) -> None:
+    def _deliver(self, message: EmailMessage, deadline: Deadline) -> None:
         settings = self._settings
-        deadline = Deadline(settings.timeout_s)
-        with _connect(settings, deadline, self._trust) as smtp:
+        smtp = _connect(settings, deadline, self._trust)
+        try:
             if settings.security == "starttls":
                 smtp.starttls(context=self._trust)
             if settings.user:
                 smtp.login(settings.user, settings.password)
             smtp.send_message(message, settings.sender, list(settings.to))
+            with contextlib.suppress(OSError, smtplib.SMTPException):
+                smtp.putcmd("quit")  # it was taken: what the server says to this is no matter
+        finally:
+            smtp.close()
 
 
 class _Timed(smtplib.SMTP):
