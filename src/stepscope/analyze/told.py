@@ -37,8 +37,9 @@ class ProgramReadings:
             elif name in _LOST:
                 self._lost[name] = value
             else:
-                metric = batch.names[columns["text"][place]] if name == names.METRIC else "loss"
-                found.append(
-                    Reading(time_ns, metric, value, rank=rank, step=columns["step"][place])
-                )
+                metric, step = "loss", columns["step"][place]
+                if name == names.METRIC:
+                    metric, own_step = batch.names[columns["text"][place]], columns["arg"][place]
+                    step = step if own_step < 0 else own_step
+                found.append(Reading(time_ns, metric, value, rank=rank, step=step))
         return found if pause is None else [*found, pause]

@@ -69,8 +69,9 @@ class Feed:
     def update(self, process: ProcessInfo, batches: Iterable[Batch]) -> None:
         one = self._process(process)
         for batch in batches:
-            self._tell(one, batch)
-            if any(True for _ in batch.places((names.PROCESS_EXIT,))):
+            topics = one.topics(batch)
+            self._tell(one, batch, topics)
+            if topics & _EXIT:
                 self._forget(_key(process))
 
     def _process(self, process: ProcessInfo) -> _Process:
@@ -82,18 +83,24 @@ class Feed:
             self._make_room()
         return one
 
-    def _tell(self, one: _Process, batch: Batch) -> None:
-        rank, role = one.process.rank, one.process.role
+    def _tell(self, one: _Process, batch: Batch, topics: int) -> None:
+        """Most batches are about one thing: who has nothing to do with it is not asked."""
+        role = one.process.role
         if role == "program":
-            for seen in one.steps.update(batch):
-                if self._trains.setdefault(rank, one) is one:
-                    self._step(one, seen)
-            lost = one.told.lost
-            self._read(one.told.update(batch))
-            if one.told.lost > lost:
-                self._count_lost(rank, one.told.lost - lost, batch)
-        if role == self._sampler:
+            if topics & _LOOP:
+                self._tell_steps(one, batch)
+            if topics & _TOLD:
+                lost = one.told.lost
+                self._read(one.told.update(batch))
+                if one.told.lost > lost:
+                    self._count_lost(one.process.rank, one.told.lost - lost, batch)
+        if role == self._sampler and topics & _SAMPLES:
             self._read(self._samples.update(batch))
+
+    def _tell_steps(self, one: _Process, batch: Batch) -> None:
+        for seen in one.steps.update(batch):
+            if self._trains.setdefault(one.process.rank, one) is one:
+                self._step(one, seen)
 
     def _step(self, one: _Process, seen: StepSeen) -> None:
         for listener in self._listeners:

@@ -67,10 +67,12 @@ def test_evaluation_saves_and_starts_of_workers_set_a_step_apart() -> None:
 
 
 def test_losses_and_the_programs_own_metrics_keep_their_step() -> None:
-    own = sample(names.METRIC, 5, 0.25) | {"text": "accuracy", "step": 3}
     loss = sample(names.LOSS, 4, math.nan) | {"step": 3}
-    ear = fed(loss, own)
-    assert [(one.metric, one.step) for one in ear.readings] == [("loss", 3), ("accuracy", 3)]
+    own = sample(names.METRIC, 5, 0.25, arg=-1) | {"text": "accuracy", "step": 3}
+    counted = sample(names.METRIC, 6, 0.5, arg=300) | {"text": "rate", "step": 3}
+    ear = fed(loss, own, counted)
+    found = [(one.metric, one.step) for one in ear.readings]
+    assert found == [("loss", 3), ("accuracy", 3), ("rate", 300)]
     assert math.isnan(ear.readings[0].value)
 
 
