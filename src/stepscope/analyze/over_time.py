@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
 from stepscope.analyze.live import NO_TRAINING
@@ -31,12 +31,12 @@ def in_pieces(
     if not points or end <= start:
         return ()
     times = [time for time, _ in points]
-    made = []
-    for number in range(pieces):
-        first = bisect_left(times, start + (end - start) * number / pieces)
-        behind = bisect_left(times, start + (end - start) * (number + 1) / pieces)
+    made, first = [], 0
+    for number in range(1, pieces + 1):
+        behind = bisect_right(times, start + (end - start) * number / pieces)
         inside = [value for _, value in points[first:behind]]
         made.append(join(inside) if inside else points[min(first, len(points) - 1)][1])
+        first = behind
     return tuple(made)
 
 

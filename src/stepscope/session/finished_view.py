@@ -45,10 +45,10 @@ def view_of_summary(
 ) -> LiveView:
     """FormatError: something in them is not what it should be."""
     started, ended = _time(meta, "started_unix"), _time(meta, "ended_unix")
-    lasted_s = summary.wall_ms / 1e3 if started is None or ended is None else ended - started
     timeline = details.timeline if details is not None else None
     notes = summary.coverage.get("notes") if summary.verdict is None else ()
     try:
+        lasted_s = summary.wall_ms / 1e3 if started is None or ended is None else ended - started
         view = LiveView(
             run=str(meta.get("name") or run.name),
             state=state,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from stepscope.analyze.series import Series
 from stepscope.model.metric_table import METRICS
 from stepscope.model.watching import Reading, StepSeen
-from stepscope.store.live import write_live
 from stepscope.store.live_request import is_requested
 
 if TYPE_CHECKING:
@@ -95,6 +94,8 @@ class LiveFold:
         """
         now_unix = self._unix()
         if is_requested(self._run, now_unix):
+            from stepscope.store.live import write_live
+
             write_live(self._run, self.view(now_unix, is_ending=is_ending))
 
     def view(self, now_unix: float, *, is_ending: bool = False) -> LiveView:
