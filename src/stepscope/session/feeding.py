@@ -69,7 +69,7 @@ class Feed:
     def update(self, process: ProcessInfo, batches: Iterable[Batch]) -> None:
         one = self._process(process)
         for batch in batches:
-            topics = one.topics(batch)
+            topics = _topics(batch)
             self._tell(one, batch, topics)
             if topics & _EXIT:
                 self._forget(_key(process))
@@ -152,26 +152,19 @@ class _Process:
         self.steps = StepsSeen(process.rank, process.pid, process.monotonic_ns, folds=folds)
         self.figures = StepFigures(process.rank)
         self.told = ProgramReadings(process.rank)
-        self._topics: dict[int, int] = {}  # number of a name → what it is about
-
-    def topics(self, batch: Batch) -> int:
-        """What the events of a batch are about."""
-        known, found = self._topics, 0
-        for number in set(batch.columns["name"].tolist()):
-            topic = known.get(number)
-            if topic is None:
-                topic = known[number] = _topic(batch.names[number])
-            found |= topic
-        return found
 
 
-def _topic(name: str) -> int:
-    return (
-        _LOOP * (name in LOOP_NAMES)
-        | _TOLD * (name in PROGRAM_NAMES)
-        | _SAMPLES * (name in SAMPLE_NAMES)
-        | _EXIT * (name == names.PROCESS_EXIT)
-    )
+_TOPICS = {names.PROCESS_EXIT: _EXIT}
+for _topic, _names in ((_LOOP, LOOP_NAMES), (_TOLD, PROGRAM_NAMES), (_SAMPLES, SAMPLE_NAMES)):
+    _TOPICS |= {name: _TOPICS.get(name, 0) | _topic for name in _names}
+
+
+def _topics(batch: Batch) -> int:
+    """What the events of a batch are about."""
+    found = 0
+    for number in set(batch.columns["name"].tolist()):
+        found |= _TOPICS.get(batch.names[number], 0)
+    return found
 
 
 def memory_limit_bytes() -> int | None:
