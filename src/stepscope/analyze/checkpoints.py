@@ -75,7 +75,7 @@ class CheckpointFold:
         self._processes: dict[tuple[int, int], _Process] = {}
 
     def update(self, process: ProcessInfo, batch: Batch) -> None:
-        if not _WANTED.isdisjoint(batch.names.values()):
+        if next(batch.places(_WANTED), None) is not None:
             key = (process.rank, process.pid)
             self._processes.setdefault(key, _Process()).update(batch)
 

@@ -18,6 +18,8 @@ from stepscope.model.process import ProcessInfo
 __all__ = ["LayerFold", "LayersFound"]
 
 NEIGHBOURS = 3  # steps on either side of a sampled one that it is compared with
+_RATIOS = 1024  # of sampled steps to their neighbours, the newest
+_OPTIMIZERS = 64
 _WANTED = frozenset(
     (
         names.LAYERS_BEGIN, names.LAYERS_END, names.LAYER, names.LAYER_FORWARD,
@@ -72,10 +74,12 @@ class _Neighbours:
         self._latest = 0
         self._open: tuple[int, int] | None = None  # optimizer, when the sampled step began
         self._watched: list[tuple[int, int, list[int]]] = []  # optimizer, lasted, others' times
-        self.ratios: list[float] = []
+        self.ratios: deque[float] = deque(maxlen=_RATIOS)
 
     def step(self, optimizer: int, end_ns: int) -> None:
         ends = self._ends.setdefault(optimizer, deque(maxlen=NEIGHBOURS + 1))
+        if len(self._ends) > _OPTIMIZERS:
+            del self._ends[next(iter(self._ends))]
         lasted_ns = end_ns - ends[-1] if ends else 0
         ends.append(end_ns)
         self._latest = optimizer
@@ -102,7 +106,7 @@ class _Neighbours:
     def get(self) -> float | None:
         """The middle of all, those with few neighbours included."""
         late = [one[1] / median(one[2]) for one in self._watched if one[2] and median(one[2]) > 0]
-        ratios = self.ratios + late
+        ratios = [*self.ratios, *late]
         return median(ratios) if ratios else None
 
 
@@ -193,7 +197,8 @@ class LayerFold:
         key = (process.rank, process.pid)
         found = self._processes.get(key)
         if found is None:
-            if not _has(batch, _WANTED):
+            # A forked worker has all names of its parent: only what it tells itself counts.
+            if next(batch.places(_WANTED), None) is None:
                 return
             found = self._processes[key] = _Process()
         found.update(batch)

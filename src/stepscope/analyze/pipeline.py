@@ -28,6 +28,7 @@ _WANTED = frozenset({
     names.TRANSFORM, names.TRANSFORM_NAME, names.COLLATE, names.SERIALISE, names.LOADER,
     names.INPUT_ITER, names.INPUT_NEXT, names.PROCESS_EXIT, *_IN_MAIN, *_USE,
 })  # fmt: skip
+_PROCESSES = 512  # whose events are told apart; a worker that was killed does not say that it ends
 _LOADERS = 256  # kept apart; iterators whose loader is remembered: the same
 _PENDING = 20_000
 _ITERATIONS = 4096
@@ -60,6 +61,7 @@ class PipelineFold:
         key = (process.host, process.pid, process.monotonic_ns)
         fold = self._processes.get(key)
         if fold is None:
+            self._make_room()
             fold = self._processes[key] = _Process(process, self._loaders)
         ended = False
         for event in _events(batch):
@@ -68,6 +70,11 @@ class PipelineFold:
         fold.settle()
         if ended and fold.is_worker:  # a run may start thousands of them
             del self._processes[key]
+
+    def _make_room(self) -> None:
+        if len(self._processes) >= _PROCESSES:
+            helpers = (key for key, one in self._processes.items() if not one.iterations)
+            del self._processes[next(helpers, next(iter(self._processes)))]
 
     def get(self, loops: Sequence[Loop]) -> Pipeline | None:
         """The loader that training waited for most within the time of the loops; None: there was

@@ -6,6 +6,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from stepscope.analyze.retired import (
+    RETIRED,
+    RETIRED_COUNT,
+    RETIRED_NS,
+    AllSeries,
+    Retirement,
+)
 from stepscope.analyze.samples import samples
 from stepscope.analyze.series import Series
 from stepscope.model import names
@@ -102,13 +109,17 @@ class ResourceFold:
     """`update` with every batch of every process; `get` for the time of the loop."""
 
     def __init__(self) -> None:
-        self._series: dict[tuple[str, int], Series] = {}
+        self._series: AllSeries = {}
+        self._retirement = Retirement(self._series, _make, _COUNTERS)
 
     def update(self, batch: Batch) -> None:
         for time_ns, name, arg, value in samples(batch, _WANTED.__contains__):
             series = self._series.get((name, arg))
             if series is None:
-                series = self._series[name, arg] = Series(_joiner(name))
+                series = self._series[name, arg] = _make(name)
+                if name == names.PROCESS_CPU_NS:
+                    series.update(time_ns, value)
+                    self._retirement.joined(arg)
             series.update(time_ns, value)
 
     def get(self, start_ns: int, end_ns: int, program_pids: Collection[int]) -> Resources:
@@ -139,8 +150,9 @@ class ResourceFold:
         )
 
     def series(self, name: str) -> dict[int, Series]:
-        """The samples of a name, by process, GPU, …"""
-        return {arg: series for (of, arg), series in self._series.items() if of == name}
+        """The samples of a name, by process, GPU, …; without processes that ended long ago."""
+        found = self._series.items()
+        return {arg: series for (of, arg), series in found if of == name and arg != RETIRED}
 
     def living_children_cpu(
         self, start_ns: int, end_ns: int, parent: int
@@ -161,16 +173,14 @@ class ResourceFold:
         return _gained(cpu, start_ns, end_ns), _gained(system, start_ns, end_ns)
 
     def _of(self, name: str, parent: int, *, own: bool) -> list[Series]:
-        found = self._series.items()
-        return [series for (n, arg), series in found if n == name and (arg == parent) == own]
+        found = self.series(name).items()
+        return [series for arg, series in found if (arg == parent) == own]
 
 
 class _View:
     """The series within a window of time."""
 
-    def __init__(
-        self, series: dict[tuple[str, int], Series], start_ns: int, end_ns: int
-    ) -> None:  # fmt: skip
+    def __init__(self, series: AllSeries, start_ns: int, end_ns: int) -> None:
         self._series, self._start, self._end = series, start_ns, end_ns
         sampled = [one.sampled(start_ns, end_ns) for one in series.values()]
         self._sampled_ns = max((b for _, b in sampled), default=0) - min(
@@ -236,7 +246,7 @@ class _View:
         ]
         known = [peak for peak in peaks if peak is not None]
         return ProcessUse(
-            processes=len(alive),
+            processes=len(alive) + self._retired(alive, RETIRED_COUNT, 1),
             seen=self._seen(alive),
             cpu_cores=None if cpu is None else cpu / _S,
             run_delay_cores=None if delay is None else delay / _S,
@@ -250,10 +260,19 @@ class _View:
             threads=self.largest(names.PROCESS_THREADS, alive),
         )
 
-    def _seen(self, pids: Iterable[int]) -> float | None:
-        spans = [s.sampled(self._start, self._end) for s in self._of(names.PROCESS_CPU_NS, pids)]
+    def _seen(self, pids: Collection[int]) -> float | None:
+        known = [pid for pid in pids if pid != RETIRED]
+        spans = [s.sampled(self._start, self._end) for s in self._of(names.PROCESS_CPU_NS, known)]
         lived_ns = sum(last - first for first, last in spans)
+        lived_ns += self._retired(pids, RETIRED_NS, 0)
         return lived_ns / self._sampled_ns if self._sampled_ns > 0 else None
+
+    def _retired(self, pids: Collection[int], name: str, less: int) -> int:
+        """What processes that ended long ago add, beyond the `less` that was counted already."""
+        if RETIRED not in pids:
+            return 0
+        grown = self._series[name, RETIRED].growth(self._start, self._end, from_zero=True)
+        return round(grown or 0.0) - less
 
     def gpus(self) -> tuple[GpuUse, ...]:
         indexes = sorted({arg for name, arg in self._series if name.startswith("gpu.")})
@@ -291,6 +310,10 @@ def _gained(series: Iterable[Series], start_ns: int, end_ns: int) -> float:
 def _share(rate_ns_per_s: float | None, of: float | None) -> float | None:
     """A rate in ns per second as a share of so many CPUs."""
     return None if rate_ns_per_s is None or not of else min(1.0, rate_ns_per_s / _S / of)
+
+
+def _make(name: str) -> Series:
+    return Series(_joiner(name))
 
 
 def _joiner(name: str) -> Any:

@@ -18,6 +18,7 @@ from stepscope.model.phases import PHASE_OF_SPAN, Phase
 __all__ = ["PhaseTimes", "Sample", "ThreadPhases"]
 
 SAMPLES, SPANS = 100_000, 40_000  # that may wait for the end of a step
+TRAINED = 16_384  # modules; a program may make new ones for each step
 RECENT = 6_000  # samples that are remembered one by one, where somebody watches: a minute of them
 _BETWEEN, _FORWARD = PHASES.index(Phase.PYTHON_BETWEEN), PHASES.index(Phase.FORWARD)
 _INSIDE = {
@@ -90,6 +91,8 @@ class ThreadPhases:
         if row[7] & FAILED:
             return
         if code == FORWARD and row[4]:
+            if len(self._trained) >= TRAINED:
+                self._trained.clear()
             self._trained.add(row[3])
         if code == OPTIMIZER:
             self._steps.append(row[1])

@@ -12,6 +12,7 @@ __all__ = ["StackWindows"]
 WINDOWS = 64  # then they become twice as long
 FIRST_NS = 250_000_000
 STACKS = 4096  # in a window; then only where the time went is kept, not the stack
+ENTRIES = 16_384  # in all windows together; then there are fewer of them
 
 # tag, stack, in C
 _Key: TypeAlias = tuple[str, int, bool]
@@ -24,13 +25,16 @@ class StackWindows:
     def __init__(self) -> None:
         self._window_ns = FIRST_NS
         self._windows: dict[int, dict[_Key, list[int]]] = {}
+        self._entries = 0
         self.tags: set[str] = set()
 
     def count(self, tag: str, sample: Sample) -> None:
         self.tags.add(tag)
         spent = self._windows.setdefault(sample.time_ns // self._window_ns, {})
+        before = len(spent)
         _add(spent, (tag, sample.stack, sample.native), (sample.ns, 1))
-        while len(self._windows) > WINDOWS:
+        self._entries += len(spent) - before
+        while len(self._windows) > WINDOWS or (self._entries > ENTRIES and len(self._windows) > 2):
             self._join()
 
     def _join(self) -> None:
@@ -41,6 +45,7 @@ class StackWindows:
             for key, times in spent.items():
                 _add(into, key, (times[0], times[1]))
         self._windows, self._window_ns = joined, 2 * self._window_ns
+        self._entries = sum(map(len, joined.values()))
 
     def between(self, start_ns: int, end_ns: int) -> Iterator[tuple[_Key, tuple[int, int]]]:
         for number, spent in self._windows.items():

@@ -170,11 +170,18 @@ class StackFold:
         kept += samples
         del kept[:-_EARLY]
 
-    def _count_by_tag(self, process: _Process, track: int, samples: Iterable[Sample]) -> None:
-        windows = self._workers.setdefault(process.info.parent_pid, StackWindows())
+    def _count_by_tag(self, process: _Process, track: int, samples: Sequence[Sample]) -> None:
+        if not samples:
+            return
+        windows = self._windows_below(process.info.parent_pid)
         for sample in samples:
             if sample.tag or track == process.info.pid:  # other threads: only what they are for
                 windows.count(sample.tag or names.WORKER, sample)
+
+    def _windows_below(self, parent: int) -> StackWindows:
+        if parent not in self._workers and len(self._workers) >= _PROCESSES:
+            return StackWindows()  # of helpers of helpers: nobody will ask
+        return self._workers.setdefault(parent, StackWindows())
 
     def _count_slow(
         self, process: _Process, fetches: Sequence[tuple[int, int]], samples: Iterable[Sample]
@@ -184,7 +191,7 @@ class StackFold:
         if process.slow is None:
             usual_ns = self._usual_ns.setdefault(parent, deque(maxlen=USUAL))
             process.slow = SlowFetches(usual_ns)
-        windows = self._workers.setdefault(parent, StackWindows())
+        windows = self._windows_below(parent)
         for sample in process.slow.update(fetches, samples):
             if sample.tag in _MAKING_SAMPLES:
                 windows.count(SLOW_BATCHES, sample)

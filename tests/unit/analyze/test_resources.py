@@ -136,3 +136,42 @@ def test_a_mark_that_is_read_after_the_end_tells_of_the_time_before_it(name: str
     found = used([sample(name, 1 * S, 900), sample(name, 8.1 * S, 300), sample(name, 9 * S, 800)])
     is_heap = name == names.PYTHON_PEAK_BYTES
     assert (found.heap_peak_bytes if is_heap else found.gpus[0].peak_allocated_bytes) == 300
+
+
+def workers(count: int) -> list[list[Event]]:
+    """One after the other, ten seconds each: a core kept busy, 5 MB read a second, 100 MB held."""
+    found = []
+    for number in range(count):
+        first, pid = 10 * number, 1000 + number
+        found.append(
+            [
+                *counted(names.PROCESS_CPU_NS, 1e9, pid, first, first + 9),
+                *counted(names.PROCESS_READ_BYTES, 5e6, pid, first, first + 9),
+                *(sample(names.PROCESS_RSS_BYTES, at * S, 1e8, pid) for at in (first, first + 9)),
+                sample(names.PROCESS_CPU_NS, (first + 9.5) * S, (first + 9.5) * 1e9, PROGRAM),
+            ]
+        )
+    return found
+
+
+def test_thousands_of_workers_are_kept_as_few_and_add_up_all_the_same() -> None:
+    fold = ResourceFold()
+    for events in workers(1000):
+        fold.update(batch(events))
+    assert len(fold.series(names.PROCESS_CPU_NS)) < 100
+    found = fold.get(0, round(10_000 * S * MS), {PROGRAM})
+    assert found.children.processes == 1000
+    assert found.children.cpu_cores == pytest.approx(0.9, rel=0.01)  # nine of ten seconds
+    assert found.children.read_bytes_per_s == pytest.approx(0.9 * 5e6, rel=0.01)
+    assert found.children.seen == pytest.approx(0.9, rel=0.01)
+    assert found.children.peak_rss_bytes == 1e8
+    assert found.program.processes == 1
+
+
+def test_as_many_processes_as_there_are_at_a_time_are_kept() -> None:
+    fold = ResourceFold()
+    for at in range(0, 300, 5):
+        fold.update(
+            batch([sample(names.PROCESS_CPU_NS, at * S, at * 1e9, pid) for pid in range(1, 201)])
+        )
+    assert len(fold.series(names.PROCESS_CPU_NS)) == 200
