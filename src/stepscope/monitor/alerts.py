@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from stepscope.model.alert import Alert, AlertState
 from stepscope.model.finding import Finding
 from stepscope.model.kinds import KINDS
-from stepscope.model.watching import Condition, Explained
+from stepscope.model.watching import Explained
 from stepscope.monitor.incidents import Incident
 from stepscope.monitor.words import duration
 
@@ -60,11 +60,13 @@ def raised(
 
 
 def joined(alert: Alert, incident: Incident) -> Alert:
-    """With the ranks that came to it, and as bad as it has become."""
+    """With what came to it since, and as bad as it has become."""
     severity = _share(max(alert.severity, incident.severity))
-    if severity == alert.severity and incident.ranks == alert.ranks:
+    evidence = alert.finding.evidence
+    also = [line for line in _others(incident) if line not in evidence]
+    if severity == alert.severity and incident.ranks == alert.ranks and not also:
         return alert
-    finding = replace(alert.finding, severity=severity)
+    finding = replace(alert.finding, severity=severity, evidence=(*evidence, *also))
     return replace(alert, finding=finding, ranks=incident.ranks)
 
 
@@ -105,10 +107,7 @@ def _finding(incident: Incident, explained: Explained) -> Finding:
 
 def _others(incident: Incident) -> list[str]:
     """What else was seen, and how often it was there before."""
-    also: list[Condition] = [
-        member for member in incident.members.values() if member.rule != incident.first.rule
-    ]
-    said = [f"Also: {member.title}." for member in also]
+    said = [f"Also: {title[:_LONGEST_TEXT]}." for title in incident.others]
     if incident.returns:
         times = "once" if incident.returns == 1 else f"{incident.returns} times"
         said.append(f"It came back {times} since it was last told.")

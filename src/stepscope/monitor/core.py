@@ -55,7 +55,7 @@ class Monitor:
         self._told: dict[int, _Told] = {}  # by number of the incident, while it is open
         self._over: OrderedDict[str, Alert] = OrderedDict()
         self._asked: set[str] = set()  # alerts that a capture was promised for
-        self._ranks: set[int] = set()
+        self._last_steps: dict[int, int] = {}  # by rank
         self._first_ns: int | None = None
         self._last_ns = 0
         self._steps = self._alerts = self._not_finite = self._left_out = 0
@@ -63,10 +63,12 @@ class Monitor:
 
     def step(self, seen: StepSeen) -> None:
         """A step is over; those of a rank in their order."""
-        if not self._knows(seen.rank) or seen.end_ns < seen.start_ns:
+        knows = seen.rank in self._last_steps or len(self._last_steps) < _MOST_RANKS
+        if not knows or seen.end_ns < seen.start_ns:
             self._left_out += 1
             return
         self._notice(seen.end_ns)
+        self._last_steps[seen.rank] = seen.number
         self._steps += 1
         seen = self._active_step(seen)
         if not seen.is_special:
@@ -156,11 +158,6 @@ class Monitor:
             self._first_ns = time_ns
         self._last_ns = max(self._last_ns, time_ns)
 
-    def _knows(self, rank: int) -> bool:
-        if rank not in self._ranks and len(self._ranks) < _MOST_RANKS:
-            self._ranks.add(rank)
-        return rank in self._ranks
-
     def _active_step(self, seen: StepSeen) -> StepSeen:
         """In active time. One with a pause in it is not to be held against others."""
         across = self._clock.is_across(seen.start_ns, seen.end_ns)
@@ -191,7 +188,8 @@ class Monitor:
 
     def _raise(self, incident: Incident, now: Moment, wanting: set[tuple[str, str]]) -> Alert:
         first = incident.first
-        incident.first = replace(first, began_ns=self._clock.real(first.began_ns))
+        step = first.step if first.step is not None else self._last_steps.get(first.rank)
+        incident.first = replace(first, began_ns=self._clock.real(first.began_ns), step=step)
         alert = raised(
             self._new_id(), incident, self._explained(incident.first), self._identity, now
         )

@@ -14,6 +14,7 @@ __all__ = ["Changes", "Held", "Incident", "Incidents"]
 Key = tuple[str, str]  # of a condition: its rule and key
 
 MOST_KEYS: Final = 1000  # conditions that are followed at once
+MOST_OTHERS: Final = 5
 
 
 class Held(NamedTuple):
@@ -35,12 +36,16 @@ class Incident:
     number: int
     first: Condition
     members: dict[Key, Condition] = field(default_factory=dict)
+    others: tuple[str, ...] = ()  # what other rules saw: the titles of the first of them
     severity: float = 0.0  # the worst so far
     returns: int = 0
     ended_ns: int | None = None
 
     def take(self, condition: Condition) -> None:
-        self.members[_key(condition)] = condition
+        key = _key(condition)
+        if key not in self.members and condition.rule != self.first.rule:
+            self.others = (*self.others, condition.title)[:MOST_OTHERS]
+        self.members[key] = condition
         self.severity = max(self.severity, condition.severity)
 
     @property

@@ -7,7 +7,18 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["Quantity", "flag", "number", "quantity", "seconds", "share", "text", "times", "whole"]
+__all__ = [
+    "Quantity",
+    "flag",
+    "number",
+    "part",
+    "quantity",
+    "seconds",
+    "share",
+    "text",
+    "times",
+    "whole",
+]
 
 Quantity = Callable[[Any], Any]  # raises ValueError, whose text says what is allowed
 
@@ -41,6 +52,13 @@ def share(value: Any) -> float:
     given = _read(value, _SHARES)
     if given is None or not 0.0 <= given <= 1.0:
         raise ValueError('a share from 0 to 1, such as 0.05 or "5%"')
+    return given
+
+
+def part(value: Any) -> float:
+    """A share that is not 0: a rule which speaks from there on would never be silent."""
+    if (given := share(value)) == 0.0:
+        raise ValueError('a share above 0 and up to 1, such as 0.05 or "5%"')
     return given
 
 

@@ -11,6 +11,7 @@ from stepscope.model.kinds import KINDS
 from stepscope.monitor.quantities import (
     flag,
     number,
+    part,
     quantity,
     seconds,
     share,
@@ -81,14 +82,14 @@ class Stall(Common):
 
 @dataclass(frozen=True, slots=True)
 class Slowdown(Common):
-    over: float = setting(0.05, share)  # ordinary steps take so much longer than usual
+    over: float = setting(0.05, part)  # ordinary steps take so much longer than usual
 
 
 @dataclass(frozen=True, slots=True)
 class Throughput(Common):
     """Steps alone are as quick as ever, and yet each takes `over` more with what lies between."""
 
-    over: float = setting(0.10, share)
+    over: float = setting(0.10, part)
     steps: int = setting(200, whole)  # a stretch has at least so many
 
 
@@ -97,7 +98,7 @@ class Anomaly(Common):
     """Single steps of `times` the usual that took `over` of the last steps' time, and `least_s`."""
 
     times: float = setting(3.0, times)
-    over: float = setting(0.05, share)
+    over: float = setting(0.05, part)
     least_s: float = setting(1.0, seconds)
 
 
@@ -108,10 +109,10 @@ class Memory(Common):
     purpose: there it is `gpu_pressure`."""
 
     horizon_s: float = setting(12 * 3600.0, seconds)
-    creep: float = setting(0.2, share)
+    creep: float = setting(0.2, part)
     least_s: float = setting(120.0, seconds)
-    pressure: float = setting(KINDS["memory-pressure"].moderate_share, share)
-    gpu_pressure: float = setting(KINDS["memory-pressure"].high_share, share)
+    pressure: float = setting(KINDS["memory-pressure"].moderate_share, part)
+    gpu_pressure: float = setting(KINDS["memory-pressure"].high_share, part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +120,8 @@ class GpuStarved(Common):
     """The GPU works less than `busy` of the time while training waits `waiting` of it for data."""
 
     hold_s: float | None = setting(None, seconds)
-    busy: float = setting(0.5, share)
-    waiting: float = setting(KINDS["gpu-starved"].high_share, share)
+    busy: float = setting(0.5, part)
+    waiting: float = setting(KINDS["gpu-starved"].high_share, part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class Throttling(Common):
     """A busy GPU's clock is `over` below its usual, or it is hotter than `celsius`."""
 
     hold_s: float | None = setting(None, seconds)
-    over: float = setting(0.10, share)
+    over: float = setting(0.10, part)
     celsius: float = setting(90.0, number)
 
 
@@ -137,7 +138,7 @@ class Loader(Common):
     """Training waits `over` more of the time for its data than it did."""
 
     hold_s: float | None = setting(None, seconds)
-    over: float = setting(0.10, share)
+    over: float = setting(0.10, part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class GarbageCollection(Common):
     """`over` of the time in collections, or one that takes `pause_s`."""
 
     hold_s: float | None = setting(None, seconds)
-    over: float = setting(0.05, share)
+    over: float = setting(0.05, part)
     pause_s: float = setting(1.0, seconds)
 
 
@@ -154,7 +155,7 @@ class RankBehind(Common):
     """A rank needs `over` of the step longer than the others for what it does by itself."""
 
     hold_s: float | None = setting(None, seconds)
-    over: float = setting(0.10, share)
+    over: float = setting(0.10, part)
     steps: int = setting(20, whole)  # the last ones, compared
 
 

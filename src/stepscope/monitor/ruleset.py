@@ -11,10 +11,18 @@ from stepscope.model.watching import Condition
 from stepscope.monitor.registry import RuleFactory, registered_rules
 from stepscope.monitor.rule import Rule
 from stepscope.monitor.rule_settings import Common, Custom
+from stepscope.monitor.rules.anomaly import AnomalyRule
+from stepscope.monitor.rules.garbage import GarbageRule
+from stepscope.monitor.rules.gpu_starved import GpuStarvedRule
+from stepscope.monitor.rules.loader import LoaderRule
+from stepscope.monitor.rules.loss import LossRule
 from stepscope.monitor.rules.memory import MemoryRule
+from stepscope.monitor.rules.rank_behind import RankBehindRule
 from stepscope.monitor.rules.slowdown import SlowdownRule
 from stepscope.monitor.rules.stall import StallRule
 from stepscope.monitor.rules.thresholds import ThresholdRule
+from stepscope.monitor.rules.throttling import ThrottlingRule
+from stepscope.monitor.rules.throughput import ThroughputRule
 from stepscope.monitor.settings import WatchSettings
 
 __all__ = ["Entry", "entries"]
@@ -53,7 +61,15 @@ def _ours(settings: WatchSettings) -> Iterator[Entry]:
     made: tuple[tuple[str, Common, Callable[[Any], Rule]], ...] = (
         ("stall", rules.stall, StallRule),
         ("slowdown", rules.slowdown, SlowdownRule),
+        ("throughput", rules.throughput, ThroughputRule),
+        ("anomaly", rules.anomaly, AnomalyRule),
         ("memory", rules.memory, MemoryRule),
+        ("gpu_starved", rules.gpu_starved, GpuStarvedRule),
+        ("throttling", rules.throttling, ThrottlingRule),
+        ("loader", rules.loader, LoaderRule),
+        ("gc", rules.gc, GarbageRule),
+        ("rank_behind", rules.rank_behind, RankBehindRule),
+        ("loss", rules.loss, LossRule),
     )
     for name, common, make in made:
         if common.enabled:

@@ -84,14 +84,19 @@ class _Series:
         if running.mean is None:
             return None
         what_comes, ahead_s = self._forecast()
+        low, peak = running.minimum or 0.0, running.maximum or 0.0  # there are, with a mean
+        # Percentiles are exact to 1 %, and not to be beyond the extremes.
+        p50, p95, p99 = (
+            min(peak, max(low, one or 0.0)) for one in (running.p50, running.p95, running.p99)
+        )
         return MetricSummary(
             count=running.count,
             average=running.mean,
-            low=running.minimum or 0.0,  # none of these is None where there is a mean
-            peak=running.maximum or 0.0,
-            p50=running.p50 or 0.0,
-            p95=running.p95 or 0.0,
-            p99=running.p99 or 0.0,
+            low=low,
+            peak=peak,
+            p50=p50,
+            p95=p95,
+            p99=p99,
             last=running.last or 0.0,
             trend=running.trend,
             forecast=what_comes,

@@ -25,7 +25,7 @@ class Outlook:
         self._all = LimitForecast()
         self._older: _Stretch | None = None
         self._younger = _Stretch(-math.inf, -math.inf)
-        self._peak = -math.inf
+        self.peak = -math.inf
         self._last_s = -math.inf
         self._first_s = math.inf
         self.last: float | None = None
@@ -35,12 +35,12 @@ class Outlook:
             self._first_s = time_s
             self._younger = _Stretch(time_s, -math.inf)
         elif time_s - self._younger.began_s >= _RECENT_S:
-            self._older, self._younger = self._younger, _Stretch(time_s, self._peak)
+            self._older, self._younger = self._younger, _Stretch(time_s, self.peak)
         self._all.update(time_s, value)
         self._younger.forecast.update(time_s, value)
         if self._older is not None:
             self._older.forecast.update(time_s, value)
-        self._peak = max(self._peak, value)
+        self.peak = max(self.peak, value)
         self.last, self._last_s = value, max(time_s, self._last_s)
 
     @property

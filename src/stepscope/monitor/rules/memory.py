@@ -20,7 +20,8 @@ __all__ = ["MemoryRule"]
 _WARM: Final = 3  # steps, before which memory grows because it is taken for the first time
 _FIRST_LOOK_S: Final = 2.0  # between two looks at growth, which cost some ms: longer and longer
 _LOOKS: Final = 0.05  # of the time watched
-_LAST_LOOK_S: Final = 60.0
+_LAST_LOOK_S: Final = 120.0
+_HIGHER: Final = 1.003  # than at the last look
 _BACK: Final = 0.02  # of the limit, that has to be given back before the pressure is over
 _CREEP_AHEAD: Final = 1.01  # of what is held: a limit that steady growth reaches soon
 _SOON: Final = ((math.log10(600.0), 0.95), (math.log10(3600.0), 0.8), (math.log10(43200.0), 0.5))
@@ -62,14 +63,15 @@ class _Pool:
         self.is_warm = False
         self.step: int | None = None
         self._looked_s = -math.inf
+        self._looked_peak = 0.0
 
     def look(self, settings: Memory, time_ns: int) -> None:
         """At the growth so far, if the last look is long enough ago."""
         time_s = time_ns / 1e9
         pause_s = min(_LAST_LOOK_S, max(_FIRST_LOOK_S, _LOOKS * self.outlook.watched_s))
-        if time_s - self._looked_s < pause_s:
+        if time_s - self._looked_s < pause_s or not self._may_grow():
             return
-        self._looked_s = time_s
+        self._looked_s, self._looked_peak = time_s, self.outlook.peak
         was_ahead, was_creeping = self.ahead, self.creep
         self.ahead = self._limit_ahead(settings, time_s)
         # That it grows is no news where it is told that it will be full.
@@ -79,6 +81,11 @@ class _Pool:
             self.ahead_since_ns = time_ns
         if was_creeping is None:
             self.creep_since_ns = time_ns
+
+    def _may_grow(self) -> bool:
+        """What is no higher than at the last look does not grow: nothing to look at."""
+        is_growing = self.ahead is not None or self.creep is not None
+        return is_growing or self.outlook.peak > _HIGHER * self._looked_peak
 
     def _limit_ahead(self, settings: Memory, time_s: float) -> _Growth | None:
         if self.limit_bytes is None or self.outlook.last is None:

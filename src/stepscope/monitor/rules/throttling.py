@@ -1,0 +1,127 @@
+"""A GPU that is busy and runs slower than it could: too hot, or short of power."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from stepscope.model.watching import Condition, Reading
+from stepscope.monitor.gate import Gate
+from stepscope.monitor.judge import graded, severity, with_length
+from stepscope.monitor.recent import Recent, Usual
+from stepscope.monitor.rule import Rule
+from stepscope.monitor.rule_settings import Throttling
+from stepscope.monitor.words import percent
+
+__all__ = ["ThrottlingRule"]
+
+_WINDOW_S: Final = 30.0
+_FEWEST: Final = 3  # readings
+_BUSY: Final = 0.5  # an idle GPU lowers its clock by itself
+_WARM_C: Final = 10.0  # so near the limit, heat is a likely reason
+_COOLER_C: Final = 3.0  # below the limit before it is over
+_BACK: Final = 0.5  # of the loss, that has to be made good
+_HOTTER: Final = ((0.0, 0.5), (10.0, 0.9))  # degrees beyond the limit
+
+
+class _Gpu:
+    def __init__(self, settings: Throttling) -> None:
+        self._over = settings.over
+        self.clock = Usual(_WINDOW_S)
+        self.busy = Recent(_WINDOW_S)
+        self.celsius = Recent(_WINDOW_S)
+        self.slow = Gate(1.0 - settings.over, 1.0 - _BACK * settings.over)
+        self.hot = Gate(settings.celsius, settings.celsius - _COOLER_C)
+
+    @property
+    def is_busy(self) -> bool:
+        return (self.busy.mean or 0.0) >= _BUSY
+
+    @property
+    def clock_share(self) -> float | None:
+        """Of the usual clock; None: not known yet."""
+        usual, now = self.clock.value, self.clock.recent.mean
+        return now / usual if usual and now is not None else None
+
+    def update(self, reading: Reading) -> None:
+        time_ns, value = reading.time_ns, reading.value
+        if reading.metric == "gpu_busy_ratio":
+            self.busy.update(time_ns, value)
+        elif reading.metric == "gpu_clock_ratio" and self.is_busy:
+            self.clock.update(time_ns, value, frozen=self.slow.is_open)
+            share = self.clock_share
+            if share is not None and self.clock.recent.count >= _FEWEST:
+                self.slow.update(time_ns, share)
+        elif reading.metric == "gpu_temperature_celsius":
+            self.celsius.update(time_ns, value)
+            if self.celsius.count >= _FEWEST:
+                self.hot.update(time_ns, self.celsius.mean or 0.0)
+
+
+class ThrottlingRule(Rule):
+    """Severity: from the share of the clock that is lost, or degrees beyond the limit, and how long
+    that lasts. Confidence: 0.95 where clock and temperature agree, 0.7 for a clock alone, 0.5 for
+    a temperature alone."""
+
+    def __init__(self, settings: Throttling) -> None:
+        self._settings = settings
+        self._gpus: dict[tuple[int, str], _Gpu] = {}
+
+    def reading(self, reading: Reading) -> None:
+        if not reading.metric.startswith("gpu_"):
+            return
+        key = reading.rank, reading.label
+        if key not in self._gpus:
+            self._gpus[key] = _Gpu(self._settings)
+        self._gpus[key].update(reading)
+
+    def conditions(self, now_ns: int) -> Iterator[Condition]:
+        for (rank, label), gpu in self._gpus.items():
+            began = [gate.began_ns for gate in (gpu.slow, gpu.hot) if gate.began_ns is not None]
+            if began and gpu.is_busy:
+                yield self._condition(gpu, (rank, label), min(began), now_ns)
+
+    def _condition(
+        self, gpu: _Gpu, whose: tuple[int, str], began_ns: int, now_ns: int
+    ) -> Condition:
+        rank, label = whose
+        celsius, share = gpu.celsius.mean, gpu.clock_share
+        is_slow = gpu.slow.is_open and share is not None
+        lost = 1.0 - share if is_slow and share is not None else 0.0
+        is_warm = celsius is not None and celsius >= self._settings.celsius - _WARM_C
+        hotter = (celsius or 0.0) - self._settings.celsius if gpu.hot.is_open else -1.0
+        lasted_s = (now_ns - began_ns) / 1e9
+        by_heat = with_length(graded(hotter, _HOTTER), lasted_s) if hotter >= 0.0 else 0.0
+        title = f"GPU {label} runs at {percent(1.0 - lost)} of its usual clock"
+        if not is_slow:
+            title = f"GPU {label} is hot: {celsius or 0.0:.0f} °C"
+        return Condition(
+            rule="throttling",
+            key=f"rank {rank} GPU {label}",
+            kind="throttling",
+            title=title,
+            severity=max(severity("throttling", lost, lasted_s) if is_slow else 0.0, by_heat),
+            confidence=(0.95 if is_warm else 0.7) if is_slow else 0.5,
+            began_ns=began_ns,
+            share=lost,
+            evidence=tuple(_evidence(gpu, celsius)),
+            missing=() if celsius is not None else ("Its temperature is not known.",),
+            measures={
+                **({"clock_share": share} if share is not None else {}),
+                **({"celsius": celsius} if celsius is not None else {}),
+            },
+            rank=rank,
+            metric="gpu_clock_ratio" if is_slow else "gpu_temperature_celsius",
+            value=gpu.clock.recent.mean if is_slow else celsius,
+            limit=gpu.clock.value if is_slow else self._settings.celsius,
+            group="throttling",
+        )
+
+
+def _evidence(gpu: _Gpu, celsius: float | None) -> Iterator[str]:
+    yield f"It is busy {percent(gpu.busy.mean or 0.0)} of the time."
+    if gpu.clock.value is not None and gpu.clock.recent.mean is not None:
+        now, usual = percent(gpu.clock.recent.mean), percent(gpu.clock.value)
+        yield f"Its clock is at {now} of the highest, and was at {usual}."
+    if celsius is not None:
+        yield f"It is at {celsius:.0f} °C."
