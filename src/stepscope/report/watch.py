@@ -49,7 +49,7 @@ def screen(
 def snapshot(view: LiveView, width: int, glyphs: Glyphs, now_unix: float) -> Iterator[Text]:
     """All of it, once, for a pipe or a file."""
     rows = Rows(width, glyphs)
-    panes = Panes(view, Choice(), rows, now_unix)
+    panes = Panes(view, None, rows, now_unix)
     yield from _head(view, Choice(), rows)
     for part in (panes.alerts(len(view.alerts) + 1), panes.phases(), panes.resources()):
         yield Text(end="")

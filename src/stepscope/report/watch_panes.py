@@ -49,9 +49,9 @@ _CAPTURE: Final = ("c", "ask the program for a closer look at its next steps")
 
 
 class Panes:
-    """Each part is rows from top to bottom."""
+    """Each part is rows from top to bottom. choice None: nobody is there to choose."""
 
-    def __init__(self, view: LiveView, choice: Choice, rows: Rows, now_unix: float) -> None:
+    def __init__(self, view: LiveView, choice: Choice | None, rows: Rows, now_unix: float) -> None:
         self._view, self._choice, self._rows, self._now_unix = view, choice, rows, now_unix
 
     def overview(self, room: int) -> list[Text]:
@@ -83,10 +83,13 @@ class Panes:
         style = "bold red" if firing else "bold"
         yield self._rows.row(("Alerts", style), f"  {firing} going on{over}")
         most = max(1, room - 1)
-        selected = selected_at(self._choice, self._view)
+        selected = self._selected()
         first = max(0, min(selected - most // 2, len(alerts) - most))
         for at, alert in islice(enumerate(alerts), first, first + most):
             yield self._alert_row(alert, is_selected=at == selected)
+
+    def _selected(self) -> int:
+        return -1 if self._choice is None else selected_at(self._choice, self._view)
 
     def _alert_row(self, alert: Alert, *, is_selected: bool) -> Text:
         word = severity_word(alert.severity)
@@ -103,7 +106,7 @@ class Panes:
         if not self._view.alerts:
             yield self._rows.row(("This alert is not known any more.", "dim"))
             return
-        alert = self._view.alerts[selected_at(self._choice, self._view)]
+        alert = self._view.alerts[max(0, self._selected())]
         finding = alert.finding
         wrapped = self._rows.wrapped
         word = severity_word(alert.severity)
@@ -202,7 +205,8 @@ class Panes:
 
     def help(self) -> Iterator[Text]:
         yield Text(end="")
-        for key, meaning in (*_HELP, *([_CAPTURE] if self._choice.can_capture else [])):
+        can_capture = self._choice is not None and self._choice.can_capture
+        for key, meaning in (*_HELP, *([_CAPTURE] if can_capture else [])):
             yield self._rows.row(("  ", ""), self._rows.padded(key, 12, "bold"), meaning)
         yield Text(end="")
         yield from self._rows.wrapped(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,9 @@ def run(tmp_path: Path) -> Path:
 
 def _gone() -> int:
     """The number of a process that has ended."""
-    pid = os.fork()
-    if not pid:
-        os._exit(0)
-    os.waitpid(pid, 0)
-    return pid
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
 
 
 def test_a_run_is_asked_and_its_answer_shown(run: Path) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ def test_a_view_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_live(tmp_path) is None
     write_live(tmp_path, made_view())
     assert read_live(tmp_path) == made_view()
-    assert os.listdir(tmp_path) == ["live.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["live.json"]
 
 
 def test_alerts_stand_in_it_as_everywhere_else() -> None:
