@@ -10,8 +10,10 @@ from collections.abc import Callable
 
 __all__ = ["Worker"]
 
-# What a fork waits for a thread that is in the middle of something: less than anybody notices.
+# What a fork waits for threads: for one in the middle of something less than anybody notices; the
+# others end as soon as they are given a moment, which on a busy machine may take one.
 _FORK_PATIENCE_S = 0.05
+_FORK_PATIENCE_IDLE_S = 5.0
 
 
 class Worker:
@@ -38,7 +40,13 @@ class Worker:
         self._lives = False  # the thread, until it knows that it will end
         self._due: float | None = None  # on the monotonic clock; None: when there is news
         self._has_news = self._is_paused = self._is_finishing = self._is_over = False
+        self._is_working = False
         _mind_forks(self)
+
+    @property
+    def is_working(self) -> bool:
+        """The thread is in the middle of a piece of work."""
+        return self._is_working
 
     def wake(self) -> None:
         """There is something to do. A pause that `work` asked for is not cut short."""
@@ -87,6 +95,7 @@ class Worker:
             is_last = self._is_finishing
             pause_s = self._work(lambda: self._is_paused)
             with self._changed:
+                self._is_working = False
                 self._due = None if pause_s is None else time.monotonic() + pause_s
                 self._is_over = is_last and pause_s != 0.0
             if self._is_over:
@@ -101,6 +110,7 @@ class Worker:
             wanted = self._has_news or self._due is not None or self._is_finishing
             self._lives = wanted and not self._is_paused and not self._is_over
             self._has_news = self._has_news and not self._lives
+            self._is_working = self._lives
             return self._lives
 
 
@@ -124,9 +134,10 @@ def _before_fork() -> None:
     _paused[:] = _minded
     for worker in _paused:
         worker.pause()
-    until = time.monotonic() + _FORK_PATIENCE_S
+    now = time.monotonic()
     for worker in _paused:
-        worker.join(until - time.monotonic())
+        patience_s = _FORK_PATIENCE_S if worker.is_working else _FORK_PATIENCE_IDLE_S
+        worker.join(now + patience_s - time.monotonic())
 
 
 def _after_fork() -> None:
