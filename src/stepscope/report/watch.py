@@ -25,7 +25,6 @@ _STYLES: Final = {
     RunState.KILLED: "red",
     RunState.NOT_RESPONDING: "bold red",
 }
-_KEYS: Final = "q quit · a alerts · p phases · r resources · space pause · ? help"
 
 
 def screen(
@@ -92,11 +91,13 @@ def _body(panes: Panes, choice: Choice, room: int) -> list[Text]:
 
 
 def _keys(choice: Choice) -> str:
-    if choice.pane is Pane.ALERTS:
-        return "q quit · up/down select · enter details · esc back · ? help"
-    if choice.pane is Pane.ALERT:
-        capture = " · c closer look" if choice.can_capture else ""
-        return f"q quit · up/down scroll · esc back{capture} · ? help"
-    if choice.pane is not Pane.OVERVIEW:
-        return "q quit · esc back · up/down scroll · ? help"
-    return _KEYS
+    keys = ["q quit"]
+    if choice.pane is Pane.OVERVIEW:
+        keys += ["a alerts", "p phases", "r resources", "space pause"]
+    elif choice.pane is Pane.ALERTS:
+        keys += ["up/down select", "enter details", "esc back"]
+    else:
+        keys += ["up/down scroll", "esc back"]
+    if choice.can_capture and choice.pane in (Pane.OVERVIEW, Pane.ALERT):
+        keys.append("c closer look")
+    return " · ".join([*keys, "? help"])

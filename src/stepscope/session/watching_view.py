@@ -101,36 +101,54 @@ class _Watching:
 
     def __init__(self, run: Path, source: ViewSource, view: LiveView, glyphs: Glyphs) -> None:
         from stepscope.report.watch_choice import Choice
+        from stepscope.session.watch_capture import Looks
 
-        self._run, self._source, self._view, self._glyphs = run, source, view, glyphs
-        self._choice = Choice()
-        self._said = ""
+        self._source, self._view, self._glyphs = source, view, glyphs
+        self._looks = Looks(run)
+        self._choice = Choice(can_capture=not view.is_over and self._looks.can_ask())
+        self._error = ""
 
     def on(self, terminal: Terminal) -> int:
         """Until a key or a signal ends it; gives the exit code."""
-        from stepscope.report.watch_choice import pressed
-
         next_look = time.monotonic() + _INTERVAL_S
         while True:
             self._draw(terminal)
             for key in terminal.wait(next_look - time.monotonic()):
                 if key in _LEAVE:
                     return _LEAVE[key]
-                self._choice = pressed(self._choice, key, self._view)
+                self._press(key)
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + _INTERVAL_S
                 self._look()
 
+    def _press(self, key: str) -> None:
+        from stepscope.report.watch_choice import Pane, pressed, selected_at
+
+        self._choice = pressed(self._choice, key, self._view)
+        if key == "c" and self._choice.can_capture:
+            about = self._choice.pane is Pane.ALERT and self._view.alerts
+            alert = about[selected_at(self._choice, self._view)].id if about else ""
+            self._choice = replace(self._choice, said=self._looks.ask(alert))
+
     def _look(self) -> None:
-        if self._choice.is_paused:
-            return
+        said = self._looks.news()
+        if not self._choice.is_paused:
+            said = self._next() or said
+        is_over = self._view.is_over
+        can_capture = not is_over and (self._choice.can_capture or self._looks.can_ask())
+        self._choice = replace(
+            self._choice, said=said or self._choice.said, can_capture=can_capture
+        )
+
+    def _next(self) -> str:
+        """Takes the next view; gives what went wrong, when that is new: what is shown stays."""
+        error = ""
         try:
-            self._view, said = self._source.next(), ""
-        except (StepscopeError, OSError) as error:  # what is shown stays
-            said = " ".join(str(error).split())
-        if said != self._said:
-            self._said = said
-            self._choice = replace(self._choice, said=said)
+            self._view = self._source.next()
+        except (StepscopeError, OSError) as wrong:
+            error = " ".join(str(wrong).split())
+        is_new, self._error = error != self._error, error
+        return error if is_new else ""
 
     def _draw(self, terminal: Terminal) -> None:
         from stepscope.report.watch import screen
