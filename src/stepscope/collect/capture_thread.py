@@ -12,7 +12,7 @@ from stepscope.record.threads import join_fully
 
 __all__ = ["CaptureThread"]
 
-IDLE_S: Final = 0.5  # between two looks: some 20 µs each
+IDLE_S: Final = 1.0  # between two looks, of less than 0.1 ms each
 BUSY_S: Final = 0.05  # while a capture is under way
 
 
@@ -32,7 +32,7 @@ class CaptureThread:
     def __init__(self, tick: Callable[[], bool]) -> None:
         self._tick = tick
         self._thread: threading.Thread | None = None
-        self._stopping = threading.Event()
+        self._rest = threading.Lock()  # held while the thread is to go on
         self._lock: Lock | None = None
         self._is_held = self._is_wanted = False
 
@@ -61,21 +61,23 @@ class CaptureThread:
         self._begin()
 
     def _begin(self) -> None:
-        self._stopping = threading.Event()
+        self._rest = threading.Lock()
+        self._rest.acquire()
         self._thread = threading.Thread(
-            target=self._run, args=(self._stopping,), name="stepscope-captures", daemon=True
+            target=self._run, args=(self._rest,), name="stepscope-captures", daemon=True
         )
         self._thread.start()
 
     def _end(self) -> None:
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
-            self._stopping.set()
+            self._rest.release()
             join_fully(thread)
 
-    def _run(self, stopping: threading.Event) -> None:
+    def _run(self, rest: threading.Lock) -> None:
+        """Until somebody releases what it rests on."""
         is_busy = False
-        while not stopping.wait(BUSY_S if is_busy else IDLE_S):
+        while not rest.acquire(timeout=BUSY_S if is_busy else IDLE_S):
             try:
                 is_busy = self._tick()
             except Exception as error:  # noqa: BLE001 - the border with the user's program

@@ -1,6 +1,6 @@
 """A closer look at some steps that was asked for while the program runs (decision 016).
 
-A small thread asks twice a second whether there is a new request, so that a program that makes no
+A small thread asks once a second whether there is a new request, so that a program that makes no
 step answers too. It begins and ends the capture: stacks at a high rate, names told again, marks.
 What belongs to steps, layers and operators, is begun and ended at their ends, by the thread that
 trains; that one pays for a look at an attribute as long as nobody asks.
@@ -176,7 +176,6 @@ class Captures(HookingCollector):
             look.notes.append(why)
 
     def _end(self, look: Look) -> None:
-        self.look = None
         self._steps.paused = False
         stacks, self._stacks = self._stacks, None
         if stacks is not None:
@@ -185,6 +184,7 @@ class Captures(HookingCollector):
             self._memory.end(self._recorder, look.number)
         except Exception as error:  # noqa: BLE001 - the end has to be told in any case
             self._recorder.failed("memory of a capture", error)
+        self.look = None
         self._tell_end(look.number, look.told())
 
     def _tell_end(self, number: int, told: dict[str, Any]) -> None:
