@@ -10,7 +10,7 @@ from stepscope.analyze.words import duration, percent, plural
 from stepscope.model import names
 from stepscope.model.event import Batch
 
-__all__ = ["OwnCost", "OwnCostFold", "overhead"]
+__all__ = ["OwnCost", "OwnCostFold", "overhead", "together"]
 
 FAILURES_KEPT = 20
 _SAMPLED = (
@@ -50,6 +50,34 @@ class OwnCost:
             return None
         looked_ns = self.probes * (self.probe_cost_ns or 0.0) + self.sampled_ns
         return self.calls * self.call_cost_ns + looked_ns
+
+
+def together(first: OwnCost, second: OwnCost) -> OwnCost:
+    """Two processes as one, that cost and lost as much as both."""
+    failures = dict(first.failures)
+    for text, count in second.failures.items():
+        if text in failures or len(failures) < FAILURES_KEPT:
+            failures[text] = failures.get(text, 0) + count
+    hooks = [cost.hooks_ns for cost in (first, second) if cost.hooks_ns is not None]
+    return OwnCost(
+        calls=first.calls + second.calls,
+        probes=first.probes + second.probes,
+        call_cost_ns=0.0 if hooks else None,  # all of it stands in sampled_ns
+        writer_cpu_ns=_sum(first.writer_cpu_ns, second.writer_cpu_ns),
+        startup_ns=max(first.startup_ns or 0.0, second.startup_ns or 0.0) or None,
+        sampler_cpu_ns=_sum(first.sampler_cpu_ns, second.sampler_cpu_ns),
+        stacks_cpu_ns=_sum(first.stacks_cpu_ns, second.stacks_cpu_ns),
+        looks_ns=first.looks_ns + second.looks_ns,
+        run_cost_ns=max(first.run_cost_ns, second.run_cost_ns),
+        sampled_ns=sum(hooks),
+        dropped=first.dropped + second.dropped,
+        lost=first.lost + second.lost,
+        failures=failures,
+    )
+
+
+def _sum(first: float | None, second: float | None) -> float | None:
+    return None if first is None and second is None else (first or 0.0) + (second or 0.0)
 
 
 class OwnCostFold:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analyze.fold import LoopFold, Progress
 from stepscope.analyze.loop import Loop
-from stepscope.analyze.overhead import OwnCost, OwnCostFold
+from stepscope.analyze.overhead import OwnCost, OwnCostFold, together
 from stepscope.analyze.resources import ResourceFold, Resources
 from stepscope.analyze.speed import SpeedFold
 from stepscope.analyze.tally import OnStep
@@ -23,11 +23,15 @@ from stepscope.session.details import DetailsFold
 from stepscope.store.status import StatusPage
 
 if TYPE_CHECKING:
+    from stepscope.analyze.memory_run import GrownNow
     from stepscope.analyze.operations import OperationFold
     from stepscope.model.finding import Finding
     from stepscope.model.metrics import PerformanceMetrics
 
 __all__ = ["RunFold"]
+
+_PROCESSES = 128  # that are known one by one; loaders may start thousands of workers
+_SILENT_NS = 60_000_000_000  # not heard of for so long: it is gone
 
 
 class _ProcessFold:
@@ -38,17 +42,24 @@ class _ProcessFold:
         self.loop = LoopFold(process.rank, process.pid, process.monotonic_ns, on_step)
         self.cost = OwnCostFold()
         self.speed = SpeedFold()
-        self.events = 0
+        self.events = self.heard_ns = 0
         self.operations: OperationFold | None = None  # once it names some
+
+    @property
+    def is_helper(self) -> bool:
+        """It neither trains nor names operations: all that counts of it is what it cost."""
+        is_program = self.process.role == "program"
+        return is_program and self.operations is None and not self.loop.progress().steps
 
     def update(self, batch: Batch) -> None:
         self.events += batch.count
+        self.heard_ns = batch.columns["time_ns"][-1]
         self.cost.update(batch)
         if self.process.role != "program":
             return
         self.loop.update(batch)
         self.speed.update(batch)
-        if self.operations is None and names.OPERATION in batch.names.values():
+        if self.operations is None and next(batch.places((names.OPERATION,)), None):
             # Few programs profile themselves: the others do without this import.
             from stepscope.analyze.operations import OperationFold
 
@@ -81,6 +92,8 @@ class RunFold:
         self._details = DetailsFold(is_watched=self._watcher is not None)
         self.details = Details()  # known with the summary
         self._first_ns, self._last_ns = 0, 0
+        self._helpers = OwnCost()  # of processes that are not known by themselves any more
+        self._helpers_events = 0
 
     @property
     def loops(self) -> list[LoopFold]:
@@ -94,6 +107,7 @@ class RunFold:
             on_step = None if self._watcher is None else self._watcher(process)
             fold = self._processes[key] = _ProcessFold(process, on_step)
             self._first_ns = min(self._first_ns or process.monotonic_ns, process.monotonic_ns)
+            self._retire_helpers()
         for batch in batches:
             fold.update(batch)
             self._resources[process.role].update(batch)
@@ -102,6 +116,17 @@ class RunFold:
             else:
                 self._details.update_outside(batch)
             self._last_ns = max(self._last_ns, batch.columns["time_ns"][-1])
+
+    def _retire_helpers(self) -> None:
+        """Those that ended first, of too many. What they lost is told one by one."""
+        for key, fold in list(self._processes.items())[:-1]:
+            if len(self._processes) <= _PROCESSES:
+                return
+            cost, is_gone = fold.cost.get(), fold.heard_ns < self._last_ns - _SILENT_NS
+            if is_gone and fold.is_helper and not cost.dropped and not cost.lost:
+                self._helpers = together(self._helpers, cost)
+                self._helpers_events += fold.events
+                del self._processes[key]
 
     def summary(
         self, run: Mapping[str, Any], pages: Sequence[StatusPage], notes: Sequence[str]
@@ -116,10 +141,11 @@ class RunFold:
         resources = self._resources_of(loops)
         recorded = Recorded(
             resources=resources,
-            costs=_with_losses(self._program(), pages),
+            costs=[*_with_losses(self._program(), pages), self._helpers],
             launcher=next((f.cost.get() for f in self._launcher()), OwnCost()),
             events=max(
-                sum(fold.events for fold in self._program()), sum(page.recorded for page in pages)
+                self._helpers_events + sum(fold.events for fold in self._program()),
+                sum(page.recorded for page in pages),
             ),
             notes=notes,
             operations=self._operations(),
@@ -152,8 +178,14 @@ class RunFold:
 
     def stacks_since(self, rank: int, start_ns: int, until_ns: int) -> tuple[PhaseStacks, ...]:
         """Phases of a rank's training thread between two moments of the last minute."""
-        pid = next((loop.pid for loop in self.rank_loops() if loop.rank == rank), 0)
-        return self._details.stacks_since(pid, start_ns, until_ns)
+        return self._details.stacks_since(self._pid_of(rank), start_ns, until_ns)
+
+    def most_grown(self, rank: int, grown_bytes: float) -> GrownNow | None:
+        """The line of that rank that holds more and more, where memory is looked at."""
+        return self._details.most_grown(self._pid_of(rank), grown_bytes)
+
+    def _pid_of(self, rank: int) -> int:
+        return next((loop.pid for loop in self.rank_loops() if loop.rank == rank), 0)
 
     def replay_request(self) -> dict[str, Any] | None:
         """What to run again after training (collect/replay.py); None: nothing is worth it."""

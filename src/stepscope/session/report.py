@@ -61,4 +61,9 @@ def fold_run(run: Path) -> tuple[Summary, Details]:
     status_folder = trace.meta.get("status_folder")
     pages = read_status_pages(Path(status_folder)) if isinstance(status_folder, str) else []
     notes = [f"{note}." for note in trace.losses.notes]
+    if trace.losses.left_out_events:
+        notes.append(
+            f"Of this long run {trace.losses.left_out_events:,} events were left out on disk: their"
+            " time is unexplained here."
+        )
     return fold.summary(about_run(run, trace.meta), pages, notes), fold.details

@@ -22,15 +22,16 @@ from stepscope.session.plan_show import plan_progress, with_plan
 from stepscope.session.troubles import Troubles
 from stepscope.store.details import write_details
 from stepscope.store.index import add_run
-from stepscope.store.layout import frames_number
+from stepscope.store.layout import frames_number, pid_of
 from stepscope.store.live_request import is_requested
 from stepscope.store.rundir import NewRun, write_meta
-from stepscope.store.status import StatusPage, read_status_pages
+from stepscope.store.status import StatusPage, join_ended_pages, read_status_pages
 from stepscope.store.summary import write_summary
 from stepscope.store.tail import News, RunTail
 
 if TYPE_CHECKING:
     from stepscope.analyze.loop import Loop
+    from stepscope.model.process import ProcessInfo
     from stepscope.model.summary import Summary
     from stepscope.session.live_view import LiveFold
     from stepscope.session.watching import Watching
@@ -64,6 +65,7 @@ class Watch:
         self._fold = RunFold(run.path, None if watching is None else watching.on_step_of)
         self._watching = watching
         self._interval_s = settings.poll_interval_s
+        self._limit_bytes = settings.limit_bytes
         self._host = HostSide(run.path, settings, troubles)
         self._converter: Converter | None = None
         self._meta = describe_start(run.name, command, settings, status_folder)
@@ -113,6 +115,7 @@ class Watch:
     def look(self) -> None:
         """Takes in what is new."""
         with self._troubles.guard("reading what was recorded"):
+            self._tail.note_ended(_runs)
             for news in self._tail.read_new():
                 self._fold.update(news.process, news.batches)
                 self._watch(news)
@@ -120,6 +123,8 @@ class Watch:
             if self._watching is not None:
                 self._watching.look(self._interval_s)
         self._show_live()
+        with self._troubles.guard("joining status pages"):
+            join_ended_pages(self._status_folder, _is_alive)
         if self._tail.has_done_files:
             self._convert(lambda base, path: frames_number(path) <= self._tail.done_through(base))
 
@@ -149,12 +154,12 @@ class Watch:
             self._try_alternatives(tell)
         pages = read_status_pages(self._status_folder)
         running = {page.pid for page in pages if _is_alive(page.pid)}
-        self._convert(lambda base, path: _pid(base) not in {os.getpid(), *running})
+        self._convert(lambda base, path: pid_of(base) not in {os.getpid(), *running})
         # Its own cost is the last thing that the launcher records: as much as possible stands
         # before it.
         self.lost = count_lost(pages, self._host.stop())
         self.look()
-        self._convert(lambda base, path: _pid(base) not in running)
+        self._convert(lambda base, path: pid_of(base) not in running)
         self._close_converter()
         with self._troubles.guard("asking git"):
             git = self._git.result()
@@ -190,7 +195,7 @@ class Watch:
                 import_pyarrow_lightly()
                 from stepscope.store.convert import Converter
 
-                self._converter = Converter(self._run.path)
+                self._converter = Converter(self._run.path, self._limit_bytes)
             self._converter.convert(may_take)
 
     def _close_converter(self) -> None:
@@ -227,10 +232,9 @@ def _command(meta: Mapping[str, Any]) -> str:
     return " ".join(map(str, meta.get("command") or ()))
 
 
-def _pid(base: Path) -> int:
-    """Of the process whose files begin with `base`."""
-    number = base.name.partition("-")[0]
-    return int(number) if number.isdigit() else -1
+def _runs(process: ProcessInfo) -> bool:
+    """Of a process on another host nothing is known."""
+    return process.host != os.uname().nodename or _is_alive(process.pid)
 
 
 def _is_alive(pid: int) -> bool:

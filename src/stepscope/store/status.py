@@ -6,13 +6,16 @@ They lie outside the run folder, so that losses are known also when that one is 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from stepscope.record.frames import STATUS, STATUS_MAGIC
 
-__all__ = ["StatusPage", "read_status_pages"]
+__all__ = ["ENDED_PID", "StatusPage", "join_ended_pages", "read_status_pages"]
+
+ENDED_PID = 0  # of the page of all processes that have ended and lost nothing
+MOST_PAGES = 64  # then those are joined
 
 
 class StatusPage(NamedTuple):
@@ -40,6 +43,25 @@ def read_status_pages(folder: Path) -> list[StatusPage]:
             span = name.partition(b"\0")[0].decode("utf-8", "replace")
             pages.append(StatusPage(pid, recorded, dropped, lost, last_errno, step, span))
     return pages
+
+
+def join_ended_pages(folder: Path, is_running: Callable[[int], bool]) -> None:
+    """Pages of processes that ended and lost nothing become one: loaders may start thousands of
+    workers, and each page takes some memory. OSError: it could not be written."""
+    if len(list(_pages(folder))) <= MOST_PAGES:
+        return
+    over = [
+        page
+        for page in read_status_pages(folder)
+        if page.pid == ENDED_PID or not (page.dropped or page.lost or is_running(page.pid))
+    ]
+    recorded = sum(page.recorded for page in over)
+    draft = folder / "ended"
+    draft.write_bytes(STATUS.pack(STATUS_MAGIC, ENDED_PID, recorded, 0, 0, 0, 0, b""))
+    draft.replace(folder / f"{ENDED_PID}.status")
+    for page in over:
+        if page.pid != ENDED_PID:
+            (folder / f"{page.pid}.status").unlink(missing_ok=True)
 
 
 def _pages(folder: Path) -> Iterable[Path]:

@@ -14,6 +14,8 @@ from stepscope.store.layout import frames_number, segments
 
 __all__ = ["News", "RunTail"]
 
+_QUIET_LOOKS = 5  # without anything new of a process that is gone, before its files count as done
+
 
 class News(NamedTuple):
     """What one process recorded since the last look."""
@@ -29,19 +31,23 @@ class _ProcessTail:
         self.done_through = -1  # the frames file up to which everything was read
         self.broken = ""
         self.grows = False  # there was something new at the last look
+        self.process: ProcessInfo | None = None
+        self.is_over = False  # nobody will write to its files any more
+        self.quiet = 0  # looks without anything new
 
     def read(self, frames: Sequence[Path]) -> tuple[ProcessInfo | None, list[Batch]]:
         batches: list[Batch] = []
-        process = None
         waiting = [path for path in frames if frames_number(path) > self.done_through]
         for position, path in enumerate(waiting):
             if self.reader is None or self.reader.path != path:
                 self.reader = FramesReader(path)
             batches += self.reader.read_new()
-            process = self.reader.process
-            if position < len(waiting) - 1:  # a later file exists: the writer has left this one
+            self.process = self.reader.process
+            is_left = position < len(waiting) - 1  # a later file exists: the writer is there
+            if is_left or self.is_over:
                 self.done_through = frames_number(path)
-        return process, batches
+        self.quiet = 0 if batches else self.quiet + 1
+        return self.process, batches
 
 
 class RunTail:
@@ -63,7 +69,9 @@ class RunTail:
             present = segments(self._run)
         except RunNotFoundError:
             return []
-        followed = [segment for segment in present if self._wanted(segment.base)]
+        followed = [one for one in present if one.frames and self._wanted(one.base)]
+        there = {segment.base for segment in followed}
+        self._tails = {base: tail for base, tail in self._tails.items() if base in there}
         found = (self._read(segment.base, segment.frames) for segment in followed)
         return [news for news in found if news and news.batches]
 
@@ -76,6 +84,12 @@ class RunTail:
             if tail.grows and tail.reader is not None
         )
         return [news for news in found if news and news.batches]
+
+    def note_ended(self, is_running: Callable[[ProcessInfo], bool]) -> None:
+        """Files of processes that do not run any more count as done with the next `read_new`."""
+        for tail in self._tails.values():
+            if tail.process is not None and tail.quiet >= _QUIET_LOOKS and not tail.is_over:
+                tail.is_over = not is_running(tail.process)
 
     def done_through(self, base: Path) -> int:
         """Number of the last frames file of which everything was given out; -1: none."""

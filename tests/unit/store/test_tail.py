@@ -82,3 +82,40 @@ def test_files_of_other_names_are_not_ours(make_run: MakeRun) -> None:
 
 def test_a_vanished_folder_has_no_news(tmp_path: Path) -> None:
     assert RunTail(tmp_path / "gone").read_new() == []
+
+
+def test_files_of_a_process_that_is_gone_are_done_when_nothing_more_comes(
+    make_run: MakeRun,
+) -> None:
+    run = make_run({FIRST: whole_file()})
+    tail, base = RunTail(run), run / "rank-00000" / "41-1"
+    assert len(starts(tail)) == 2
+    for _ in range(10):  # it runs, and says nothing
+        tail.note_ended(lambda process: True)
+        assert starts(tail) == []
+    assert not tail.has_done_files
+    tail.note_ended(lambda process: process.pid != 41)
+    assert starts(tail) == []
+    assert tail.done_through(base) == 0
+
+
+def test_the_last_words_of_a_process_are_read_before_its_files_are_done(make_run: MakeRun) -> None:
+    run = make_run({FIRST: whole_file()})
+    tail = RunTail(run)
+    for _ in range(10):
+        starts(tail)
+    with (run / FIRST).open("ab") as file:
+        file.write(events([1], 200))
+    tail.note_ended(lambda process: False)
+    assert starts(tail) == [200]
+    assert tail.has_done_files
+
+
+def test_processes_whose_files_were_taken_away_are_forgotten(make_run: MakeRun) -> None:
+    run = make_run({f"rank-00000/{n}-1.0000.frames": whole_file(pid=n) for n in range(100, 150)})
+    tail = RunTail(run)
+    assert len(starts(tail)) == 100
+    for path in run.rglob("*.frames"):
+        path.unlink()
+    assert starts(tail) == []
+    assert tail._tails == {}
