@@ -64,6 +64,12 @@ class Training:
                 self.step()
             time.sleep(0.001)
 
+    def let_time_pass(self) -> None:
+        """All of it that the capture has."""
+        look = self.captures.look
+        assert look is not None
+        look.deadline_ns = 1
+
     def rows(self) -> list[Row]:
         return [row for row in self.read() if row.name.startswith(("capture.", "layers.", "op"))]
 
@@ -127,17 +133,21 @@ def test_results_are_the_same_to_the_bit(training: Training) -> None:
 
 
 def test_a_program_that_makes_no_step_answers_when_its_time_is_over(training: Training) -> None:
-    training.ask(steps=5, seconds=0.2, interval_s=0.005)
+    def stands() -> bool:
+        return any(row.track == os.getpid() for row in training.read(names.STACK))
+
+    training.ask(steps=5, interval_s=0.005)
+    training.until(stands, stepping=False)
+    training.let_time_pass()
     training.until(lambda: 1 in training.ends(), stepping=False)
     told = training.ends()[1]
     assert (told["steps"], told["layered"]) == (0, 0)
-    mine = [row for row in training.read(names.STACK) if row.track == os.getpid()]
-    assert mine, "it says where the program stands"
 
 
 def test_a_step_that_does_not_end_is_left_later_and_does_not_count(training: Training) -> None:
-    training.ask(steps=500, seconds=0.3)
-    training.until(lambda: training.is_watched())
+    training.ask(steps=500)
+    training.until(training.is_watched)
+    training.let_time_pass()
     training.until(lambda: 1 in training.ends(), stepping=False)
     assert training.is_watched(), "only the training thread may leave it"
     assert training.captures.is_looking
@@ -212,7 +222,7 @@ def _interval_ns(collector: StackCollector) -> int:
 
 def test_a_fork_in_the_middle_is_safe_on_both_sides(training: Training) -> None:
     training.ask(steps=30)
-    training.until(lambda: training.is_watched())
+    training.until(training.is_watched)
     child = os.fork()
     if child == 0:
         wrong = 1
