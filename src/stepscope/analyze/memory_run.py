@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from stepscope.analyze.gc_use import GcFold
 from stepscope.analyze.memory_events import MemoryEvents, StepMemory
@@ -29,12 +29,21 @@ from stepscope.model.memory import (
     RefusedAllocation,
 )
 
-__all__ = ["MemoryFold"]
+__all__ = ["GrownNow", "MemoryFold"]
 
 MOST_LINES: Final = 40  # whose growth is judged, and that are listed
 MOST_PARTS: Final = 400
 MOST_STEPS: Final = 500
 CLOSE: Final = 0.9  # of the peak: a step that came so close stands for it
+
+
+class GrownNow(NamedTuple):
+    """A line, and how many bytes more it holds after the last of two steps than after the first."""
+
+    location: Location
+    bytes: int
+    first_step: int
+    last_step: int
 
 
 class MemoryFold:
@@ -75,6 +84,24 @@ class MemoryFold:
                 if events.totals.get(key)
             },
         )
+
+    def most_grown(self, grown_bytes: float) -> GrownNow | None:
+        """The line that holds the most more than when the process was smaller by so much; None:
+        no line explains half of that. Asked while it still grows: what it is, only time tells."""
+        events = self._events
+        end = events.windows[-1] if events.windows else 0
+        by_line: dict[Location, list[int]] = {}
+        for stack in events.lines:
+            by_line.setdefault(events.frames.users_line(stack), []).append(stack)
+        for start in reversed(events.windows[:-1]):
+            grown = {
+                place: sum(events.lines[one].at(end) - events.lines[one].at(start) for one in own)
+                for place, own in by_line.items()
+            }
+            place = max(grown, key=grown.__getitem__, default=None)
+            if place is not None and place.file and grown[place] >= grown_bytes / 2:
+                return GrownNow(place, grown[place], start, end)
+        return None
 
     # ---- the device ----
 

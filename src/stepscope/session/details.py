@@ -18,7 +18,7 @@ from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
 
 if TYPE_CHECKING:
-    from stepscope.analyze.memory_run import MemoryFold
+    from stepscope.analyze.memory_run import GrownNow, MemoryFold
     from stepscope.model.memory import Memory
 
 __all__ = ["DetailsFold"]
@@ -49,6 +49,11 @@ class DetailsFold:
     def stacks_since(self, pid: int, start_ns: int, until_ns: int) -> tuple[PhaseStacks, ...]:
         """Phases of a process's training thread between two moments of the last minute."""
         return self._stacks.since(pid, start_ns, until_ns)
+
+    def most_grown(self, pid: int, grown_bytes: float) -> GrownNow | None:
+        """The line that holds more and more; None: it is not known, or nobody looks at memory."""
+        fold = self._memory.get(pid)
+        return None if fold is None else fold.most_grown(grown_bytes)
 
     def logged(self, loops: Sequence[Loop]) -> tuple[tuple[str, int], ...]:
         """The operators of one step: what each was called with as JSON, and how often."""

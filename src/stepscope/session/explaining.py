@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.advise.catalogue import recommend
 from stepscope.analyze.recent_lines import grown_line, standing_line
+from stepscope.analyze.words import bytes_text
 from stepscope.model.finding import Finding, Location
 from stepscope.model.kinds import KINDS
 from stepscope.model.watching import Condition, Explained
@@ -53,7 +54,7 @@ class Explainer:
         if what == "kinds":
             return self._kinds(condition, detail)
         if what == "memory":
-            return self._memory()
+            return self._memory(condition)
         return Explained()
 
     def _stall(self, condition: Condition) -> Explained:
@@ -88,14 +89,21 @@ class Explainer:
             return Explained(missing=("What stands behind it does not show yet.",))
         return _of_finding(found)
 
-    def _memory(self) -> Explained:
-        """Lines that keep more and more, where these are seen (--memory)."""
-        found = next(
-            (f for f in self._fold.findings_now() if f.is_of_memory and f.location.file), None
-        )
-        if found is None:
+    def _memory(self, condition: Condition) -> Explained:
+        """The line that keeps more and more, where tensors are seen (--memory): as the report
+        finds it, or, where it began too lately for that, the one that grew most."""
+        leaks = (f for f in self._fold.findings_now() if f.kind == "leak" and f.location.file)
+        found = next(leaks, None)
+        if found is not None:
+            return _of_finding(found)
+        grown = self._fold.most_grown(condition.rank, condition.measures.get("grown_bytes", 0.0))
+        if grown is None:
             return Explained(missing=("Which line it is shows with: stepscope run --memory …",))
-        return _of_finding(found)
+        evidence = (
+            f"The line holds {bytes_text(grown.bytes)} more after step {grown.last_step:,} than"
+            f" after step {grown.first_step:,}."
+        )
+        return Explained(location=_of_rank(grown.location, condition.rank), evidence=(evidence,))
 
 
 def _of_finding(found: Finding) -> Explained:
