@@ -87,7 +87,7 @@ class TestWithMlflow:
         names = ["../../etc", "a\nb:;$", "\ud800", "..", "//", *(f"m{at}" for at in range(600))]
         sink.update([Reading(1, name, 1.0) for name in names], NOW)
         (run,) = client.search_runs([client.get_experiment_by_name("x").experiment_id])
-        assert len(run.data.metrics) >= 600 + 4
+        assert len(run.data.metrics) == 600 + 3  # three of them have nothing that can be shown
         assert all(name.startswith("stepscope/") for name in run.data.metrics)
         sink.close()
 
