@@ -12,21 +12,12 @@ from stepscope.notify.options import Options
 from stepscope.notify.sink import AlertSink, MetricsSink, SinkContext
 from stepscope.notify.words import one_line
 
-__all__ = ["SINK_TYPES", "Chosen", "make_sinks"]
+__all__ = ["ALERT_TYPES", "SINK_TYPES", "Chosen", "make_sinks"]
 
-# Each is a module of this room, which is imported when it is asked for.
-SINK_TYPES: Final = (
-    "log",
-    "webhook",
-    "command",
-    "mail",
-    "bell",
-    "prometheus",
-    "otlp",
-    "tensorboard",
-    "mlflow",
-    "wandb",
-)
+# Each is a module of this room, which is imported when it is asked for. These are told of alerts;
+# of metrics are otlp and the others.
+ALERT_TYPES: Final = ("log", "webhook", "command", "mail", "bell", "otlp")
+SINK_TYPES: Final = (*ALERT_TYPES, "prometheus", "tensorboard", "mlflow", "wandb")
 _LONGEST_NAME: Final = 100
 
 

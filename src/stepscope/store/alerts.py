@@ -244,16 +244,20 @@ def _statuses(alert: Alert, rows: Sequence[Row]) -> tuple[DeliveryStatus, ...]:
     )
 
 
-def pending_everywhere(runs: Path, sink: str | None = None) -> list[Row]:
-    """What was not delivered, of all runs in `runs`; for one sink, or for all of them."""
+def pending_everywhere(runs: Path, sink: str | None = None, run: Path | None = None) -> list[Row]:
+    """What was not delivered, of all runs in `runs`; for one sink or of one run alone."""
+    runs, run = runs.resolve(), None if run is None else run.resolve()
 
     def look(index: sqlite3.Connection) -> list[Row]:
-        outbox.import_runs(index, runs.resolve())
-        return outbox.rows_of(index, sink=sink)
+        outbox.import_runs(index, runs)
+        if run is not None:
+            outbox.import_run(index, run)
+        return outbox.rows_of(index, None if run is None else str(run), sink)
 
     rows = outbox.in_index(runs, _PATIENCE_S, look)
     if rows is None:
-        found = sorted(runs.resolve().glob(f"*/{ALERTS_FILE}"))
-        rows = [row for path in found for row, _ in outbox.rows_in_files(path.parent)]
+        folders = [path.parent for path in sorted(runs.glob(f"*/{ALERTS_FILE}"))]
+        folders = folders if run is None else [run]
+        rows = [row for folder in folders for row, _ in outbox.rows_in_files(folder)]
         rows = [row for row in rows if sink in (None, row.sink)]
     return [row for row in rows if row.state is DeliveryState.PENDING]
