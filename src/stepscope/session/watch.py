@@ -14,6 +14,7 @@ from stepscope.launch.command import Command
 from stepscope.launch.git import GitProbe
 from stepscope.model import traits
 from stepscope.session.analysis import RunFold
+from stepscope.session.capturing import Captured, Captures
 from stepscope.session.hostside import HostSide
 from stepscope.session.live import live_text
 from stepscope.session.losses import Lost, count_lost
@@ -63,6 +64,7 @@ class Watch:
         self._troubles = troubles
         self._tail = RunTail(run.path)
         self._fold = RunFold(run.path, None if watching is None else watching.on_step_of)
+        self._captures = Captures(status_folder, run.path)
         self._watching = watching
         self._interval_s = settings.poll_interval_s
         self._limit_bytes = settings.limit_bytes
@@ -103,7 +105,7 @@ class Watch:
         self._host.start(pid)
         with self._troubles.guard("watching for alerts"):
             if self._watching is not None:
-                self._watching.start(self._fold)
+                self._watching.start(self._fold, self._captures.ask)
         with self._troubles.guard("writing meta.json"):
             write_meta(self._run.path, self._meta)
 
@@ -118,7 +120,10 @@ class Watch:
             self._tail.note_ended(_runs)
             for news in self._tail.read_new():
                 self._fold.update(news.process, news.batches)
+                for batch in news.batches:
+                    self._captures.take(news.process, batch)
                 self._watch(news)
+            self._attach(self._captures.ended())
         with self._troubles.guard("watching for alerts"):
             if self._watching is not None:
                 self._watching.look(self._interval_s)
@@ -127,6 +132,11 @@ class Watch:
             join_ended_pages(self._status_folder, _is_alive)
         if self._tail.has_done_files:
             self._convert(lambda base, path: frames_number(path) <= self._tail.done_through(base))
+
+    def _attach(self, found: list[Captured]) -> None:
+        for captured in found:
+            if self._watching is not None and captured.alert:
+                self._watching.captured(captured.alert, captured.path)
 
     def _watch(self, news: News) -> None:
         with self._troubles.guard("watching for alerts"):
@@ -148,6 +158,8 @@ class Watch:
         `tell`: for what takes long enough to be announced.
         """
         self.look()
+        with self._troubles.guard("captures"):
+            self._attach(self._captures.close())
         self._stop_watching()
         self._show_live(is_ending=True)
         if exit_code == 0:

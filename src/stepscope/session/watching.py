@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.model.alert import Alert
+from stepscope.model.capture_request import CaptureRequest
 from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
 from stepscope.model.watching import Condition, Explained, Reading, StepSeen
@@ -60,15 +61,18 @@ class Watching:
         self._readings = _Newest()
         self._feed = Feed(self._monitor, self._readings, has_launcher=True, is_told_steps=True)
         self._explainer: Explainer | None = None
+        self._ask: Callable[[CaptureRequest], int] = lambda _: 0
         self._troubles: list[str] = []
         self._looked_ns = 0
         context = SinkContext(run.name, host, os.getpid(), run.path)
         sinks, metrics = make_sinks(settings.sinks, context)
         self._dispatcher = Dispatcher(AlertStore(run.runs, run.path), sinks, metrics)
 
-    def start(self, fold: RunFold) -> None:
-        """The program runs. fold: alerts are looked into with what it knows."""
+    def start(self, fold: RunFold, ask: Callable[[CaptureRequest], int]) -> None:
+        """The program runs. fold: alerts are looked into with what it knows. ask: asks the program
+        for a closer look."""
         self._explainer = Explainer(fold, time.monotonic_ns, self._troubles.append)
+        self._ask = ask
         self._dispatcher.start()
 
     def on_step_of(self, process: ProcessInfo) -> OnStep:
@@ -92,6 +96,13 @@ class Watching:
         self._tell(self._monitor.tick(now_ns, time.time()))
         self._pass_on()
 
+    def captured(self, alert_id: str, path: str) -> None:
+        """The closer look that was taken for an alert is in that file of the run folder: whoever
+        reads of the alert finds it. Nobody is told a second time."""
+        alert = self._monitor.attach_capture(alert_id, path)
+        if alert is not None:
+            self._dispatcher.tell(alert)
+
     def finish(self) -> list[str]:
         """The program has ended: all that is open is over with it. Gives what went wrong."""
         self._tell(self._monitor.ended(time.monotonic_ns(), time.time()))
@@ -107,6 +118,9 @@ class Watching:
         for alert in alerts:
             self._dispatcher.tell(alert)
             self._say(alert)
+            if self._monitor.wants_capture(alert):
+                of_memory = alert.finding.is_of_memory
+                self._ask(CaptureRequest(operators=True, memory=of_memory, alert=alert.id))
 
     def _pass_on(self) -> None:
         readings = self._readings.take()
