@@ -7,8 +7,8 @@ from typing import Any
 
 __all__ = ["add_to"]
 
-_ABOUT = """Show the alerts of a run that was watched (stepscope run --watch): when, what, where, for
-how long, and who was told of it. What could not be delivered waits: --send tries again."""
+_ABOUT = """Show the alerts of a run that was watched (stepscope run --watch): when, what, where,
+for how long, and who was told of it. What could not be delivered waits: --send tries again."""
 
 
 def add_to(commands: Any) -> None:
