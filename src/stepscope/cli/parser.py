@@ -17,6 +17,7 @@ from stepscope.cli import (
     capture,
     compare,
     doctor,
+    grafana,
     history,
     memory,
     plan,
@@ -33,7 +34,21 @@ __all__ = ["parse"]
 # In front of these stands the program's own command line; the options that take a value.
 _COMMANDS = {"run": run.WITH_VALUE, "plan": plan.WITH_VALUE, "tune": tune.WITH_VALUE}
 # In the order in which the help lists them.
-_MODULES = (run, tune, plan, watch, alerts, capture, report, memory, compare, history, runs, doctor)
+_MODULES = (
+    run,
+    tune,
+    plan,
+    watch,
+    alerts,
+    capture,
+    report,
+    memory,
+    compare,
+    history,
+    runs,
+    grafana,
+    doctor,
+)
 _ABOUT = "Tells why training is slow, where, what to change and what it will gain."
 
 
