@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from stepscope.model.alert import Alert
@@ -42,47 +41,35 @@ def _parts(shown: RunAlerts, glyphs: Glyphs, now_unix: float) -> Iterator[Render
     going = 0 if shown.ended_unix is not None else sum(_is_firing(one) for one in shown.records)
     goes_on = f", {going:,} {'goes' if going == 1 else 'go'} on" if going else ""
     yield _text(glyphs, f"{shown.name} · {alerts}{goes_on}", "bold")
-    if not count:
-        return
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for title in ("began", "step", "severity", "for", "what"):
-        right = title == "step"
-        table.add_column(
-            title,
-            justify="right" if right else "left",
-            header_style="dim",
-            no_wrap=title != "what",
-        )
-    for record in shown.records:
-        table.add_row(*_row(record, shown.ended_unix, glyphs, now_unix))
-    yield Padding(table, (0, 0, 0, 2), expand=False)
+    heads = [_head(one.alert, shown.ended_unix, now_unix) for one in shown.records]
+    widths = [max(map(len, column)) for column in zip(*heads, strict=True)]
+    for record, head in zip(shown.records, heads, strict=True):
+        padded = "  ".join(cell.ljust(width) for cell, width in zip(head, widths, strict=True))
+        style = _STYLES[severity_word(record.alert.severity)]
+        yield _indented(2, _text(glyphs, padded.rstrip(), style))
+        yield _indented(4, _text(glyphs, _what(record.alert)))
+        for line in _told(record.deliveries):
+            yield _indented(4, _text(glyphs, line, "dim"))
     waiting = sum(
         status.state is DeliveryState.PENDING for one in shown.records for status in one.deliveries
     )
     if waiting:
         notices = "1 notice waits" if waiting == 1 else f"{waiting:,} notices wait"
         send = f"{notices} to be delivered. Try again: stepscope alerts {shown.path} --send"
-        yield Padding(_text(glyphs, send, "yellow"), (0, 0, 0, 2), expand=False)
+        yield _indented(2, _text(glyphs, send, "yellow"))
 
 
 def _is_firing(record: AlertRecord) -> bool:
     return record.alert.is_firing
 
 
-def _row(
-    record: AlertRecord, ended_unix: float | None, glyphs: Glyphs, now_unix: float
-) -> tuple[Text, ...]:
-    alert = record.alert
-    word = severity_word(alert.severity)
-    what = _text(glyphs, _what(alert))
-    for line in _told(record.deliveries):
-        what.append(f"\n{glyphs.text(make_visible(line))}", "dim")
+def _head(alert: Alert, ended_unix: float | None, now_unix: float) -> tuple[str, ...]:
+    """When, at which step, how bad, for how long."""
     return (
-        _text(glyphs, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(alert.began_unix))),
-        _text(glyphs, "" if alert.step is None else f"{alert.step:,}"),
-        _text(glyphs, word, _STYLES[word]),
-        _text(glyphs, _lasted(alert, ended_unix, now_unix)),
-        what,
+        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(alert.began_unix)),
+        "" if alert.step is None else f"step {alert.step:,}",
+        severity_word(alert.severity),
+        _lasted(alert, ended_unix, now_unix),
     )
 
 
@@ -121,6 +108,10 @@ def _sink(status: DeliveryStatus) -> str:
     attempts = "1 attempt" if status.attempts == 1 else f"{status.attempts:,} attempts"
     why = f": {shorten(status.error, 120)}" if status.error else ""
     return f"{name} ({attempts}{why})"
+
+
+def _indented(by: int, part: Text) -> Padding:
+    return Padding(part, (0, 0, 0, by), expand=False)
 
 
 def _text(glyphs: Glyphs, text: str, style: str = "") -> Text:
