@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from stepscope.stats.quantiles import quantile
 from stepscope.stats.student import student_t
 from stepscope.stats.thinned import Point, Thinned
 from stepscope.stats.trend import Trend, trend
@@ -14,13 +15,17 @@ from stepscope.stats.trend import Trend, trend
 __all__ = ["Forecast", "LimitForecast", "ValueForecast", "forecast"]
 
 FEWEST = 24  # points of a stretch that is judged
-WINDOWS = 8
 REACH = 1.5  # times the time that growth was watched for, and not further, is looked ahead
-EVEN = 0.25  # a window grows if it has so much of what even growth would have given it
+# Windows, how many of them need not rise, and which part of what even growth would have given it a
+# window has to rise by.
+RISING = ((8, 1, 0.25), (4, 0, 0.6))
 FALL = 0.25  # of the growth; when the level falls by more, what grew is given back now and then
 LATE = 0.5  # the last quarter has to be so steep at least, against all
 ERRORS = 4.0  # of the line, that growth has to be
 STRETCHES = (1.0, 0.75, 0.5, 0.35, 0.25)  # of the points, the last ones: it may have begun late
+PEAKS = 48  # points that a line is drawn through
+CHANGE = 1.5  # times the distance of the middles of the halves is it to that of the time to come
+HIGH = 0.6  # quantile of the peaks
 LEAST_SHARE = 0.01  # of the limit: growth by less may be an allocator's
 
 
@@ -63,7 +68,7 @@ class LimitForecast:
     def __init__(self) -> None:
         self._thinned = Thinned()
         self._last_s = -math.inf
-        self._known: tuple[Point | None, _Growth | None] = (None, None)
+        self._known: tuple[Point | None, Sequence[_Growth]] = (None, ())
 
     def update(self, time_s: float, value: float) -> None:
         """Take a value. What is not finite, or earlier than the one before, is passed by."""
@@ -73,95 +78,114 @@ class LimitForecast:
 
     def get(self, limit: float) -> Forecast | None:
         """None: it is not going to reach the limit as far as can be told, or cannot be told yet."""
-        growth = self._growth()
-        now_s = self._last_s
-        if growth is None or growth.grown < LEAST_SHARE * abs(limit):
-            return None
-        left = limit - growth.line.intercept - growth.line.slope * now_s
-        if left <= 0.0:
-            return Forecast(0.0, 0.0, 0.0, growth.line.slope, growth.since_s)
-        if left > growth.to_come:
-            return None
-        seconds = [
-            left / rate for rate in (max(growth.rates), growth.line.slope, min(growth.rates))
-        ]
-        if seconds[1] > REACH * (now_s - growth.since_s):
-            return None
-        low_s, middle_s, high_s = seconds
-        return Forecast(middle_s, low_s, high_s, growth.line.slope, growth.since_s)
+        for growth in self._growths():
+            found = _reached(growth, self._last_s, limit)
+            if found is not None:
+                return found
+        return None
 
-    def _growth(self) -> _Growth | None:
+    def _growths(self) -> Sequence[_Growth]:
         points = self._thinned.points
         if len(points) < FEWEST:
-            return None
+            return ()
         if self._known[0] is not points[-1]:
-            self._known = points[-1], _latest_growth(points)
+            self._known = points[-1], _growths(points)
         return self._known[1]
 
 
 class _Growth(NamedTuple):
-    """A line through the peaks of a stretch that grows; rates: the slowest and the fastest that it
-    may have. to_come: how much more is to be expected, if it slows down as it did."""
+    """A line through the peaks of a stretch that grows.
+
+    rates: the slowest and the fastest that it may have. to_come: how much more is to be expected,
+    if it slows down as it did. above: how far a peak lies above the line, a usual high one (it is
+    one of those that does not fit) and the highest.
+    """
 
     line: Trend
     rates: tuple[float, float]
     grown: float
     to_come: float
     since_s: float
+    above: tuple[float, float]
 
 
-def _latest_growth(points: Sequence[Point]) -> _Growth | None:
-    """Of the longest stretch up to now that grows steadily."""
-    for share in STRETCHES:
-        count = math.ceil(share * len(points))
-        if count < FEWEST:
-            break
-        found = _growth_of(points[-count:], before=points[:-count])
-        if found is not None:
-            return found
-    return None
+def _reached(growth: _Growth, now_s: float, limit: float) -> Forecast | None:
+    if growth.grown < LEAST_SHARE * abs(limit):
+        return None
+    slope = growth.line.slope
+    to_line = limit - growth.line.intercept - slope * now_s
+    usual, highest = (max(0.0, to_line - above) for above in growth.above)
+    if usual > growth.to_come or usual / slope > REACH * (now_s - growth.since_s):
+        return None
+    slowest, fastest = growth.rates
+    low_s, high_s = highest / fastest, max(0.0, to_line) / slowest
+    return Forecast(usual / slope, low_s, high_s, slope, growth.since_s)
+
+
+def _growths(points: Sequence[Point]) -> list[_Growth]:
+    """Of the stretches up to now that grow steadily, the longest first."""
+    counts = [math.ceil(share * len(points)) for share in STRETCHES]
+    judged = (
+        _growth_of(points[-count:], before=points[:-count]) for count in counts if count >= FEWEST
+    )
+    return [growth for growth in judged if growth is not None]
 
 
 def _growth_of(points: Sequence[Point], before: Sequence[Point]) -> _Growth | None:
-    xs = [point.x for point in points]
-    line = trend(xs, [point.high for point in points])
-    if line is None or line.slope <= 0.0:
+    has_been_higher = max((point.high for point in before), default=-math.inf) > points[-1].high
+    if has_been_higher or not _is_steady(points):
         return None
-    grown = line.slope * (xs[-1] - xs[0])
-    error = line.spread * math.sqrt(12.0 / len(points))
-    if grown < ERRORS * error or not _is_steady(points, grown):
-        return None
-    if max((point.high for point in before), default=-math.inf) > points[-1].high:
-        return None  # it has been higher, and came back
-    halves = _half_slopes(points)
-    if min(halves) <= 0.0:
+    xs, peaks = _peaks(points)
+    line, halves = trend(xs, peaks), _half_slopes(xs, peaks)
+    if line is None or min(line.slope, *halves) <= 0.0:
         return None
     span = xs[-1] - xs[0]
-    rates = (*halves, line.slope - 2 * error / span, line.slope + 2 * error / span)
-    slowest, fastest = max(min(rates), line.slope / 4), max(rates)
-    return _Growth(line, (slowest, fastest), grown, _to_come(halves, span), xs[0])
+    grown = line.slope * span
+    error = line.spread * math.sqrt(12.0 / len(xs))
+    if grown < ERRORS * error:
+        return None
+    # As the second half differs from the first, so the time to come may from both.
+    away = 2 * error / span + CHANGE * abs(halves[1] - halves[0])
+    slowest, fastest = max(line.slope - away, line.slope / 4), line.slope + away
+    left = [peak - line.intercept - line.slope * x for x, peak in zip(xs, peaks, strict=True)]
+    above = max(0.0, quantile(left, HIGH) or 0.0), max(0.0, *left)
+    return _Growth(line, (slowest, fastest), grown, _to_come(halves, span), xs[0], above)
 
 
-def _is_steady(points: Sequence[Point], grown: float) -> bool:
-    """The lowest values of windows rise in all of them but one, do not fall back, do not stop."""
-    edges = [len(points) * part // WINDOWS for part in range(WINDOWS + 1)]
-    lows = [min(point.low for point in points[a:b]) for a, b in pairwise(edges)]
-    even = (lows[-1] - lows[0]) / (WINDOWS - 1)
+def _peaks(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+    """The highest values of runs of neighbours, and where: not more than a line needs."""
+    runs = list(pairwise(_edges(len(points), min(PEAKS, len(points)))))
+    highest = [max(points[a:b], key=lambda point: point.high) for a, b in runs]
+    return [point.x for point in highest], [point.high for point in highest]
+
+
+def _edges(count: int, parts: int) -> list[int]:
+    return [count * part // parts for part in range(parts + 1)]
+
+
+def _is_steady(points: Sequence[Point]) -> bool:
+    """By short windows, or by long ones, which have whole waves in them."""
+    return any(_windows_rise(points, *rule) for rule in RISING)
+
+
+def _windows_rise(points: Sequence[Point], windows: int, but: int, least: float) -> bool:
+    """The lowest values of windows rise in all of them but so many, do not fall back, do not
+    stop."""
+    edges = pairwise(_edges(len(points), windows))
+    lows = [min(point.low for point in points[a:b]) for a, b in edges]
+    grown = lows[-1] - lows[0]
+    even = grown / (windows - 1)
     steps = [b - a for a, b in pairwise(lows)]
-    if even <= 0.0 or sum(step > EVEN * even for step in steps) < len(steps) - 1:
+    if grown <= 0.0 or sum(step <= least * even for step in steps) > but:
         return False
-    if -min(steps) > FALL * grown:
-        return False
-    quarter = WINDOWS // 4
-    return lows[-1] - lows[-1 - quarter] >= LATE * quarter * even
+    quarter = windows // 4
+    stopped = lows[-1] - lows[-1 - quarter] < LATE * quarter * even
+    return -min(steps) <= FALL * grown and not stopped
 
 
-def _half_slopes(points: Sequence[Point]) -> tuple[float, float]:
-    middle = len(points) // 2
-    lines = [
-        trend([point.x for point in half], [point.high for point in half])
-        for half in (points[:middle], points[middle:])
-    ]
+def _half_slopes(xs: Sequence[float], peaks: Sequence[float]) -> tuple[float, float]:
+    middle = len(xs) // 2
+    lines = trend(xs[:middle], peaks[:middle]), trend(xs[middle:], peaks[middle:])
     first, second = (line.slope if line is not None else 0.0 for line in lines)
     return first, second
 

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from stepscope.stats.sketch import Sketch
 from stepscope.stats.thinned import Thinned
-from stepscope.stats.trend import trend
+from stepscope.stats.trend import thin, trend
 
 __all__ = ["Running", "RunningTrend"]
 
 FEWEST = 12  # points, below which there is no trend
+LINE = 64  # points at most that a line is drawn through
 SURE = 4.0  # standard errors that a slope has to be away from 0
 
 
@@ -79,11 +80,11 @@ class Running:
 
     @property
     def trend(self) -> RunningTrend | None:
-        """Of all values so far; None: too few. Some milliseconds of work."""
+        """Of all values so far; None: too few. A millisecond of work."""
         points = self._thinned.points
         if len(points) < FEWEST:
             return None
-        xs, ys = [point.x for point in points], [point.middle for point in points]
+        xs, ys = thin([point.x for point in points], [point.middle for point in points], LINE)
         line = trend(xs, ys)
         if line is None:
             return None
