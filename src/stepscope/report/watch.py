@@ -40,8 +40,8 @@ def screen(
     head = [*_head(view, choice, rows)]
     room = height - len(head) - 1
     body = _body(panes, choice, room)
-    foot = rows.row((choice.said or _keys(choice), "reverse"))
-    foot.pad_right(max(0, columns - foot.cell_len))
+    foot = rows.spread([choice.said or _keys(choice)], ["? help"])
+    foot.stylize("reverse")
     return [*head, *body[:room], *[Text(end="")] * max(0, room - len(body)), foot]
 
 
@@ -100,4 +100,4 @@ def _keys(choice: Choice) -> str:
         keys += ["up/down scroll", "esc back"]
     if choice.can_capture and choice.pane in (Pane.OVERVIEW, Pane.ALERT):
         keys.append("c closer look")
-    return " · ".join([*keys, "? help"])
+    return " · ".join(keys)

@@ -59,7 +59,7 @@ class Panes:
         shown = gauges(self._view)
         alerts = list(self.alerts(1 + _ALERTS))
         left = room - len(alerts)
-        phases = min(len(self._view.phases), max(_FEWEST, left - len(shown) - 2))
+        phases = min(sum(map(_counts, self._view.phases)), max(_FEWEST, left - len(shown) - 2))
         parts = [alerts, list(self.phases(phases)), list(self._gauges(shown))]
         spare = room - sum(map(len, parts))
         made: list[Text] = []
@@ -81,7 +81,7 @@ class Panes:
             return
         over = f", {len(alerts) - firing} over" if len(alerts) > firing else ""
         style = "bold red" if firing else "bold"
-        yield self._rows.row(("Alerts", style), f"  {firing} going on{over}")
+        yield self._rows.row(("Alerts", style), f"  {firing or 'none'} going on{over}")
         most = max(1, room - 1)
         selected = self._selected()
         first = max(0, min(selected - most // 2, len(alerts) - most))
@@ -145,7 +145,7 @@ class Panes:
 
     def phases(self, most: int | None = None) -> Iterator[Text]:
         """Where the time of a step goes. most: only so many, the largest."""
-        phases = self._view.phases
+        phases = [phase for phase in self._view.phases if _counts(phase)]
         if not phases:
             yield self._rows.row(("Phases", "bold"), ("  no step yet", "dim"))
             return
@@ -215,6 +215,11 @@ class Panes:
             " one small file a second, written while somebody watches.",
             indent=2,
         )
+
+
+def _counts(phase: PhaseNow) -> bool:
+    """It would not be shown as 0.0 %."""
+    return max(phase.share, phase.recent_share or 0.0) >= 0.0005
 
 
 def _share(phase: PhaseNow) -> float:
