@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from stepscope.model import names
 from stepscope.model.event import Batch
 from stepscope.model.watching import Reading
@@ -28,12 +30,15 @@ class ProgramReadings:
         columns, rank = batch.columns, self._rank
         found: list[Reading] = []
         pause: Reading | None = None  # the longest
+        speeds_ns: list[float] = []
         for name, place in batch.places(PROGRAM_NAMES):
             time_ns, value = columns["time_ns"][place], columns["value"][place]
             if name == names.GC:
                 pause_s = columns["duration_ns"][place] / 1e9
                 if pause is None or pause_s > pause.value:
                     pause = Reading(time_ns, "gc_pause_seconds", pause_s, rank=rank)
+            elif name == names.REFERENCE_NS:
+                speeds_ns.append(value)
             elif name in _LOST:
                 self._lost[name] = value
             else:
@@ -42,4 +47,7 @@ class ProgramReadings:
                     metric, own_step = batch.names[columns["text"][place]], columns["arg"][place]
                     step = step if own_step < 0 else own_step
                 found.append(Reading(time_ns, metric, value, rank=rank, step=step))
+        if speeds_ns:
+            last_ns = columns["time_ns"][batch.count - 1]
+            found.append(Reading(last_ns, "reference_seconds", median(speeds_ns) / 1e9, rank=rank))
         return found if pause is None else [*found, pause]

@@ -73,6 +73,9 @@ _TABLE: Final = (
     Metric("gc_ratio", "1", "Share of the time in garbage collections"),
     Metric("gc_pause_seconds", "s", "Longest garbage collection since the last look"),
     Metric("cpu_ratio", "1", "CPU time of the program, in CPUs: 2 is two of them all the time"),
+    Metric(
+        "reference_seconds", "s", "A piece of work that is always the same: the machine's speed"
+    ),
     Metric("memory_bytes", "By", "Resident memory of the program and its workers"),
     Metric("memory_limit_bytes", "By", "What the program may hold: the machine's, or a cgroup's"),
     Metric("memory_ratio", "1", "Memory of the program against that limit"),

@@ -16,11 +16,13 @@ from stepscope.model.watching import Condition, Explained
 
 if TYPE_CHECKING:
     from stepscope.session.analysis import RunFold
+    from stepscope.session.machine_speed import MachineSpeed
 
 __all__ = ["Explainer"]
 
 _BEFORE_NS = 45_000_000_000  # how far back a slow-down is compared with what was
 _LOOK_NS = 5_000_000_000  # a stall: its last seconds
+_MACHINES = 0.5  # of a slow-down: if the machine explains so much of it, no line is to blame
 _NO_LINE = "No line of the program's own was seen there."
 
 
@@ -31,9 +33,13 @@ class Explainer:
     """
 
     def __init__(
-        self, fold: RunFold, now_ns: Callable[[], int], failed: Callable[[str], None]
+        self,
+        fold: RunFold,
+        speed: MachineSpeed,
+        now_ns: Callable[[], int],
+        failed: Callable[[str], None],
     ) -> None:
-        self._fold, self._now_ns, self._failed = fold, now_ns, failed
+        self._fold, self._speed, self._now_ns, self._failed = fold, speed, now_ns, failed
 
     def __call__(self, condition: Condition) -> Explained:
         found = Explained()
@@ -47,6 +53,8 @@ class Explainer:
 
     def _look(self, condition: Condition) -> Explained:
         what, _, detail = condition.asks.partition(":")
+        if condition.kind == "slowdown" and (found := self._machine(condition)) is not None:
+            return found
         if what == "stall":
             return self._stall(condition)
         if what == "phase":
@@ -66,6 +74,18 @@ class Explainer:
         location, phase, share = found
         evidence = f"{share * 100:.0f} % of its last seconds the program stood there, in {phase}."
         return Explained(location=_of_rank(location, condition.rank), evidence=(evidence,))
+
+    def _machine(self, condition: Condition) -> Explained | None:
+        """Where a piece of work that is always the same takes longer too, it is not the program."""
+        ratio = self._speed.ratio(condition.rank, condition.began_ns)
+        of_steps = condition.measures.get("ratio", 1.0)
+        if ratio is None or ratio - 1.0 < _MACHINES * (of_steps - 1.0):
+            return None
+        evidence = (
+            f"The machine became slower: a piece of work that is always the same takes {ratio:.2f}"
+            " times as long as before."
+        )
+        return Explained(evidence=(evidence,))
 
     def _phase(self, condition: Condition, phase: str) -> Explained:
         began_ns, now_ns = condition.began_ns, self._now_ns()

@@ -23,6 +23,7 @@ from stepscope.notify.dispatch import Dispatcher
 from stepscope.notify.sink import SinkContext
 from stepscope.session.explaining import Explainer
 from stepscope.session.feeding import Feed, Hears
+from stepscope.session.machine_speed import MachineSpeed
 from stepscope.store.alerts import AlertStore
 
 if TYPE_CHECKING:
@@ -59,7 +60,10 @@ class Watching:
             settings, Identity(run.name, host), self._explain, lambda: uuid.uuid4().hex
         )
         self._readings = _Newest()
-        self._feed = Feed(self._monitor, self._readings, has_launcher=True, is_told_steps=True)
+        self._speed = MachineSpeed()
+        self._feed = Feed(
+            self._speed, self._monitor, self._readings, has_launcher=True, is_told_steps=True
+        )
         self._explainer: Explainer | None = None
         self._ask: Callable[[CaptureRequest], int] = lambda _: 0
         self._troubles: list[str] = []
@@ -71,7 +75,7 @@ class Watching:
     def start(self, fold: RunFold, ask: Callable[[CaptureRequest], int]) -> None:
         """The program runs. fold: alerts are looked into with what it knows. ask: asks the program
         for a closer look."""
-        self._explainer = Explainer(fold, time.monotonic_ns, self._troubles.append)
+        self._explainer = Explainer(fold, self._speed, time.monotonic_ns, self._troubles.append)
         self._ask = ask
         self._dispatcher.start()
 

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepscope.errors import UsageError
+from stepscope.session.watch_rules import check_rules, load_rules
+
+
+def test_rules_come_from_a_file_or_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text("[rules.stall]\nafter = 7\n")
+    assert load_rules(str(path)).rules.stall.after == 7
+    assert check_rules(str(path)) == str(path)
+    assert check_rules("default") == "default"
+    assert load_rules("default").rules.stall.enabled
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"[rules.stall]\nafter = 'often'\n", "after"),
+        (b"[rules.stal]\nafter = 7\n", "stall"),
+        (b"[rules\n", "no TOML"),
+        (b"\xff\xfe", "no TOML"),
+        (b"a = " + b"[" * 2000, "no TOML"),
+        (b"#" * 1_000_001, "longer than 1 MB"),
+    ],
+)
+def test_a_mistake_is_told_with_the_file_and_what_is_wrong(
+    tmp_path: Path, content: bytes, says: str
+) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=says) as error:
+        load_rules(str(path))
+    assert str(path) in str(error.value)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        check_rules(str(tmp_path / "nothing.toml"))
