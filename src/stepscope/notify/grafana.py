@@ -1,5 +1,7 @@
-"""A dashboard of Grafana, made from the metric table. It shows what Prometheus has, scraped from us or
-handed on by an OpenTelemetry collector."""
+"""A dashboard of Grafana, made from the metric table.
+
+It shows what Prometheus has, scraped from us or handed on by an OpenTelemetry collector.
+"""
 
 from __future__ import annotations
 
