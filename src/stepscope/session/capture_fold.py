@@ -10,6 +10,7 @@ from stepscope.analyze.captures import Standing, growing_line, location_of, with
 from stepscope.model.capture import Capture, CaptureDetails, GrowingLine
 from stepscope.model.capture_request import CaptureRequest
 from stepscope.model.details import Details, PhaseStacks
+from stepscope.model.event import Batch
 from stepscope.model.finding import Location
 from stepscope.model.summary import Summary
 from stepscope.session.analysis import RunFold
@@ -34,7 +35,7 @@ def fold_capture(
     kept: Sequence[Kept],
 ) -> Capture:
     """kept: all batches since it was asked for. answers: of the processes that took part."""
-    begun = [one for one in answers if one.began_ns]
+    begun = [one for one in answers if one.began_ns is not None]
     if not begun:
         notes = [note for one in answers for note in _said(one)]
         return unfolded(number, request, run, *(notes or [_NOBODY]))
@@ -91,8 +92,12 @@ def _window(begun: Sequence[Answer], kept: Sequence[Kept]) -> tuple[int, int]:
         starts, ends = [_ns(one, "from_ns") for one in told], [_ns(one, "ended_ns") for one in told]
         return min(starts), max(ends)
     ends = [_ns(one.ended or {}, "ended_ns") for one in begun]
-    latest_ns = max(each.batch.columns["time_ns"][-1] for each in kept)
-    return min(one.began_ns for one in begun), max(ends) or latest_ns
+    latest_ns = max(_last_ns(each.batch) for each in kept)
+    return min(one.began_ns or 0 for one in begun), max(ends) or latest_ns
+
+
+def _last_ns(batch: Batch) -> int:
+    return int(batch.columns["time_ns"][-1] + batch.columns["duration_ns"][-1])
 
 
 def _ns(told: dict[str, Any], key: str) -> int:

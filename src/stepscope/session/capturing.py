@@ -52,14 +52,15 @@ class Answer:
 
     def __init__(self, process: ProcessInfo) -> None:
         self.process = process
-        self.began_ns = 0
+        self.began_ns: int | None = None
         self.ended: dict[str, Any] | None = None
         self.ended_ns = 0
         self.memory: list[str] = []
 
     @property
     def steps(self) -> int:
-        return int((self.ended or {}).get("steps", 0))
+        told = (self.ended or {}).get("steps")
+        return told if isinstance(told, int) else 0
 
 
 class _Pending:
@@ -75,7 +76,7 @@ class _Pending:
         return self.answers.setdefault(key, Answer(process))
 
     def is_ready(self, now_ns: int) -> bool:
-        begun = [one for one in self.answers.values() if one.began_ns]
+        begun = [one for one in self.answers.values() if one.began_ns is not None]
         ended = [one for one in self.answers.values() if one.ended is not None]
         if not self.answers:
             return now_ns > self.seen_ns + round((ANSWER_S + self.request.seconds) * 1e9)
@@ -85,7 +86,7 @@ class _Pending:
         with_steps = [one.ended_ns for one in ended if one.steps]
         if with_steps and now_ns > max(with_steps) + OTHERS_NS:
             return True  # the others make no steps, and go on to the end of their time
-        began_ns = max(one.began_ns for one in begun)
+        began_ns = max(one.began_ns or 0 for one in begun)
         return now_ns > began_ns + round(self.request.seconds * 1e9) + OTHERS_NS
 
 
@@ -178,6 +179,8 @@ class Captures:
     def close(self) -> list[Captured]:
         """The run is over: what has begun is told as far as it came."""
         found = []
+        if self._control is not None:
+            self._expect(self._control)
         while pending := self._pending.get(self._done + 1):
             found.append(self._finish(pending))
         self._control = None
