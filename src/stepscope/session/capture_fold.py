@@ -34,7 +34,8 @@ def fold_capture(
     answers: Sequence[Answer],
     kept: Sequence[Kept],
 ) -> Capture:
-    """kept: all batches since it was asked for. answers: of the processes that took part."""
+    """kept: all batches since it was asked for, and of the launcher some before. answers: of the
+    processes that took part."""
     begun = [one for one in answers if one.began_ns is not None]
     if not begun:
         notes = [note for one in answers for note in _said(one)]
@@ -106,8 +107,15 @@ def _ns(told: dict[str, Any], key: str) -> int:
 
 
 def _cut(kept: Sequence[Kept], start_ns: int, end_ns: int) -> list[Kept]:
+    """What the launcher sampled is taken whole, if it began before: counters are then read at both
+    ends of that time. Else they would count from the start of the program."""
     found = []
+    outside = [each for each in kept if each.process.role != "program"]
+    if outside and outside[0].batch.columns["time_ns"][0] <= start_ns:
+        found += outside
     for process, batch in kept:
+        if process.role != "program":
+            continue
         inside = within(batch, start_ns, end_ns)
         if inside is not None:
             found.append(Kept(process, inside))

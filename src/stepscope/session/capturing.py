@@ -27,6 +27,7 @@ ANSWER_S: Final = 60.0  # a program that has not begun by then does not begin an
 MOST_ROWS: Final = 600_000  # that are kept: some 50 MB
 # After the end of a capture: processes write what they have once a second, each at its own time.
 SETTLE_NS: Final = 1_500_000_000
+SAMPLED_BEFORE: Final = 16  # batches of the launcher: what grew is told from a sample before
 OTHERS_NS: Final = 3_000_000_000  # for processes that began it and did not end it
 _MARKS: Final = frozenset((names.CAPTURE_BEGIN, names.CAPTURE_END, names.CAPTURE_MEMORY))
 
@@ -110,6 +111,7 @@ class Captures:
         self._done = 0  # requests up to this one are answered
         self._pending: dict[int, _Pending] = {}
         self._kept: deque[Kept] = deque()
+        self._outside: deque[Kept] = deque()  # what the launcher sampled, from a while before on
         self._rows = self._dropped = 0
 
     def ask(self, request: CaptureRequest) -> int:
@@ -129,7 +131,15 @@ class Captures:
 
     def take(self, process: ProcessInfo, batch: Batch) -> None:
         """Next to nothing while nobody asks."""
-        if self._control is None or self._control.asked[0] <= self._done or not batch.count:
+        if self._control is None or not batch.count:
+            return
+        is_idle = self._control.asked[0] <= self._done
+        if process.role != "program":
+            self._outside.append(Kept(process, batch))
+            while is_idle and len(self._outside) > SAMPLED_BEFORE:
+                self._outside.popleft()
+            return
+        if is_idle:
             return
         self._expect(self._control)
         self._kept.append(Kept(process, batch))
@@ -189,7 +199,7 @@ class Captures:
     def _finish(self, pending: _Pending) -> Captured:
         number = self._done = self._done + 1
         del self._pending[number]
-        kept, answers = list(self._kept), list(pending.answers.values())
+        kept, answers = [*self._outside, *self._kept], list(pending.answers.values())
         if not self._pending:
             self._kept.clear()
             self._rows = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ SETTLED = 5_000.0
 
 def process(pid: int = THREAD, parent: int = 1, rank: int = 0) -> ProcessInfo:
     return ProcessInfo(pid, parent, rank, 1, "here", "program", (), "3.11", "native", 0, 5 * MS)
+
+
+def launcher_process() -> ProcessInfo:
+    return replace(process(pid=7), role="launcher")
 
 
 def step(at: float, wait: float = 6.0) -> list[Event]:
@@ -112,6 +117,28 @@ def test_only_the_time_of_the_capture_is_folded(launcher: Launcher) -> None:
     assert main.samples == 5
     assert not launcher.captures.is_busy
     assert not launcher.captures._kept
+
+
+@pytest.mark.parametrize(("first", "cores"), [(0, 1.5), (6, None)])
+def test_what_the_program_used_is_told_from_a_sample_before(
+    launcher: Launcher, first: int, cores: float | None
+) -> None:
+    def sampled(second: int) -> list[Event]:
+        used_ns = 1e12 + 1.5e9 * second  # a process that has run for long
+        return [sample(names.PROCESS_CPU_NS, 1000.0 * second, used_ns, THREAD)]
+
+    for second in range(first, 5):
+        launcher.take(sampled(second), launcher_process())
+    launcher.captures.ask(CaptureRequest())
+    inside = [event for at in range(100) for event in step(5_000 + 10.0 * at)]
+    told = ends(6_010.0, steps=100, from_ns=5_000 * MS, ended_ns=6_000 * MS)
+    launcher.take([begins(4_900.0), *inside, told])
+    for second in range(5, 9):
+        launcher.take(sampled(second) if second >= first else [], launcher_process())
+    launcher.now_ms = 9_000
+    launcher.captures.ended()
+    found = launcher.result().summary.resources["program"]["cpu_cores"]
+    assert found == (pytest.approx(cores) if cores else None)
 
 
 def test_a_program_that_makes_no_steps_tells_where_it_stands(launcher: Launcher) -> None:
