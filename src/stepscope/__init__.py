@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         MemoryProfiler,
         RunFolderStorage,
     )
+    from stepscope.profilers.monitor import PerformanceMonitor
     from stepscope.profilers.optimizer import CodeOptimizer
     from stepscope.profilers.performance import PerformanceProfiler
     from stepscope.profilers.preprocessing import PreprocessingProfiler
@@ -124,6 +125,7 @@ __all__ = [
     "OptimizationRecommendation",
     "OptimizationRecommender",
     "PerformanceMetrics",
+    "PerformanceMonitor",
     "PerformanceProfiler",
     "PreprocessingProfile",
     "PreprocessingProfiler",
@@ -198,6 +200,7 @@ _HOMES = {
     "OptimizationRecommendation": "stepscope.model.checkpoint_advice:OptimizationRecommendation",
     "OptimizationRecommender": "stepscope.profilers.checkpoint_recommender:OptimizationRecommender",
     "PerformanceMetrics": "stepscope.model.metrics:PerformanceMetrics",
+    "PerformanceMonitor": "stepscope.profilers.monitor:PerformanceMonitor",
     "PerformanceProfiler": "stepscope.profilers.performance:PerformanceProfiler",
     "PreprocessingProfile": "stepscope.model.loading:PreprocessingProfile",
     "PreprocessingProfiler": "stepscope.profilers.preprocessing:PreprocessingProfiler",

@@ -50,6 +50,7 @@ PUBLIC = [
     "OptimizationRecommendation",
     "OptimizationRecommender",
     "PerformanceMetrics",
+    "PerformanceMonitor",
     "PerformanceProfiler",
     "PreprocessingProfile",
     "PreprocessingProfiler",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from stepscope import config
@@ -18,10 +20,13 @@ class ProfilingConfig:
     """Settings of the profilers; a value that makes no sense is refused with what is allowed.
 
     sampling_rate: how many of the calls are profiled (0.05: every 20th on average).
-    alert_threshold: severity from which on a bottleneck is an alert.
+    alert_threshold: severity from which on a bottleneck is an alert, and callbacks are told of one.
     max_samples: runs of an operation that are recorded one by one; totals stay exact beyond.
     …_threshold: percent of the resource from which on it counts as a bottleneck.
-    auto_optimize, enable_monitoring, monitoring_interval: for CodeOptimizer and PerformanceMonitor.
+    auto_optimize: for CodeOptimizer. monitoring_interval: for PerformanceMonitor, which runs along
+    with an AdvancedProfiler where enable_monitoring says so.
+    rules: what is watched for besides the thresholds, as a mapping or the path of a rules.toml, in
+    the form of `stepscope run --watch`. sinks: who is told, the [[sink]] tables of such a file.
     """
 
     enabled: bool = True
@@ -36,18 +41,25 @@ class ProfilingConfig:
     cpu_threshold: float = config.CPU_THRESHOLD_PERCENT
     memory_threshold: float = config.MEMORY_THRESHOLD_PERCENT
     gpu_threshold: float = config.GPU_THRESHOLD_PERCENT
+    rules: Mapping[str, Any] | str | os.PathLike[str] | None = field(default=None, hash=False)
+    sinks: Sequence[Mapping[str, Any]] = field(default=(), hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "level", checked_level("level", self.level))
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type == "bool" and not isinstance(value, bool):
-                raise UsageError(f"{field.name} is True or False, not {value!r}.")
-            if field.name in _RANGES:
-                low, high, what = _RANGES[field.name]
-                checked_number(field.name, value, low, high, what)
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.type == "bool" and not isinstance(value, bool):
+                raise UsageError(f"{one.name} is True or False, not {value!r}.")
+            if one.name in _RANGES:
+                low, high, what = _RANGES[one.name]
+                checked_number(one.name, value, low, high, what)
         if not isinstance(self.max_samples, int):
             raise UsageError(f"max_samples is a whole number, not {self.max_samples!r}.")
+        if not isinstance(self.rules, Mapping | str | os.PathLike | None):
+            raise UsageError("rules is a mapping, or the path of a rules.toml.")
+        sinks = self.sinks
+        if not isinstance(sinks, list | tuple) or not all(isinstance(s, Mapping) for s in sinks):
+            raise UsageError('sinks is a list of mappings, such as [{"type": "log"}].')
 
 
 # (more than, at most, in words)

@@ -17,7 +17,7 @@ from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
 from stepscope.model.watching import Reading, StepSeen
 
-__all__ = ["Feed", "Hears", "memory_limit_bytes"]
+__all__ = ["Feed", "Hears", "Newest", "memory_limit_bytes"]
 
 _Key: TypeAlias = tuple[str, int, int]  # host, pid, when it began
 _LOOP, _TOLD, _SAMPLES, _EXIT = 1, 2, 4, 8  # what events are about
@@ -29,6 +29,23 @@ class Hears(Protocol):
 
     def step(self, seen: StepSeen) -> None: ...
     def reading(self, reading: Reading) -> None: ...
+
+
+class Newest:
+    """Keeps the newest reading of each series until somebody takes them."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str, int], Reading] = {}
+
+    def step(self, seen: StepSeen) -> None:
+        """Readings are made of steps elsewhere."""
+
+    def reading(self, reading: Reading) -> None:
+        self._last[reading.metric, reading.label, reading.rank] = reading
+
+    def take(self) -> list[Reading]:
+        taken, self._last = list(self._last.values()), {}
+        return taken
 
 
 class Feed:
