@@ -20,7 +20,7 @@ from stepscope.model.alert import Alert
 from stepscope.model.watching import Reading
 from stepscope.notify.options import Options
 from stepscope.notify.secrets import resolve, short_hash
-from stepscope.notify.series import AlertMarks, Newest
+from stepscope.notify.series import AlertMarks, Newest, labelled
 from stepscope.notify.sink import SinkContext
 
 if TYPE_CHECKING:
@@ -49,9 +49,11 @@ class OtlpSettings:
 
 
 def make(options: Options, context: SinkContext) -> OtlpSink:
-    """endpoint, headers and service: see OtlpSettings; $NAME in the first two is a variable."""
+    """endpoint, headers and service: see OtlpSettings; $NAME in the first two is a variable.
+    labels: for every series, and of the resource."""
     if importlib.util.find_spec("opentelemetry.exporter.otlp.proto.http") is None:
         raise MissingExtraError("The OpenTelemetry SDK", "otel")
+    context = labelled(options, context)
     written = options.text("endpoint", "")
     headers = {
         name: resolve(value, options.where(f"headers.{name}"))

@@ -17,10 +17,12 @@ from stepscope.notify.exposition import Exposition
 from stepscope.notify.options import Options
 from stepscope.notify.scrape_server import ScrapeServer
 from stepscope.notify.secrets import resolve, short_hash
+from stepscope.notify.series import labelled
 from stepscope.notify.sink import MetricsSink, SinkContext, SinkError
 
-__all__ = ["PrometheusFile", "PrometheusPage", "make"]
+__all__ = ["ADDRESS_FILE", "PrometheusFile", "PrometheusPage", "make"]
 
+ADDRESS_FILE: Final = "metrics.url"  # in the run folder: where the page is, while the run goes on
 _LABEL: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")  # two underlines: Prometheus' own
 _ANY_ADDRESS: Final = ("0.0.0.0", "::")
 
@@ -28,9 +30,10 @@ _ANY_ADDRESS: Final = ("0.0.0.0", "::")
 def make(options: Options, context: SinkContext) -> MetricsSink:
     """file: write there, in place of serving a page. port: 0 is any that is free. targets: a folder
     that Prometheus watches (file_sd_configs), to be told of the address. token: what scrapers have
-    to show. keep: leave the file when the run ends."""
+    to show. keep: leave the file when the run ends. labels: for every series."""
     if importlib.util.find_spec("prometheus_client") is None:
         raise MissingExtraError("prometheus_client", "prometheus")
+    context = labelled(options, context)
     _check_labels(context)
     interval_s = options.number("interval_s", 5.0, least=0.1)
     path = options.text("file", "")
@@ -45,8 +48,13 @@ def make(options: Options, context: SinkContext) -> MetricsSink:
     targets = resolve(targets, options.where("targets"))
     options.done()
     page = PrometheusPage(context, interval_s, (address, port), token)
-    if targets:
-        page.announce(Path(targets))
+    try:
+        page.announce(context.folder / ADDRESS_FILE, page.address + "\n")
+        if targets:
+            page.announce(Path(targets) / _target_file(context), page.target())
+    except UsageError:
+        page.close()
+        raise
     return page
 
 
@@ -62,7 +70,7 @@ class PrometheusPage:
         self._context = context
         self._exposition = Exposition(context)
         self._server = ScrapeServer(*place, self._exposition.page, token)
-        self._announced: Path | None = None
+        self._announced: list[Path] = []
 
     @property
     def address(self) -> str:
@@ -74,25 +82,24 @@ class PrometheusPage:
     def alert(self, alert: Alert) -> None:
         self._exposition.alert(alert)
 
-    def announce(self, folder: Path) -> None:
-        """Tells a Prometheus that watches this folder, until the run is over."""
+    def target(self) -> str:
+        """As Prometheus reads it from files (file_sd_configs)."""
         host, _, port = self._server.address.rpartition(":")
         host = self._context.host if host.strip("[]") in _ANY_ADDRESS else host
-        entry = {"targets": [f"{host}:{port}"], "labels": {"job": "stepscope"}}
-        file = folder / f"stepscope-{short_hash(f'{self._context.run} {self._context.host}')}.json"
+        return json.dumps([{"targets": [f"{host}:{port}"], "labels": {"job": "stepscope"}}])
+
+    def announce(self, path: Path, text: str) -> None:
+        """A file that is there until the run is over. UsageError: it cannot be written."""
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            _replace(file, json.dumps([entry]).encode())
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _replace(path, text.encode())
         except OSError as error:
-            self._server.close()
-            raise UsageError(
-                f"The folder of targets cannot be written ({error.strerror}): {folder}"
-            ) from error
-        self._announced = file
+            raise UsageError(f"{path} cannot be written ({error.strerror}).") from error
+        self._announced.append(path)
 
     def close(self) -> None:
-        if self._announced is not None:
-            self._announced.unlink(missing_ok=True)
+        for path in self._announced:
+            path.unlink(missing_ok=True)
         self._server.close()
 
 
@@ -124,6 +131,10 @@ class PrometheusFile:
             _replace(self._path, self._exposition.page().content)
         except OSError as error:
             raise SinkError(f"{self._path} cannot be written ({error.strerror}).") from error
+
+
+def _target_file(context: SinkContext) -> str:
+    return f"stepscope-{short_hash(f'{context.run} {context.host}')}.json"
 
 
 def _check_labels(context: SinkContext) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from stepscope.model.alert import Alert
 from stepscope.model.metric_table import Metric, metric_named
 from stepscope.model.watching import Reading
-from stepscope.notify.secrets import short_hash
+from stepscope.notify.options import Options
+from stepscope.notify.secrets import resolve, short_hash
 from stepscope.notify.sink import SinkContext
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "Steps",
     "clean",
     "families",
+    "labelled",
     "labels_of",
     "path_of",
 ]
@@ -113,6 +116,13 @@ def families(
             name = f"{name}_{short_hash(reading.metric)}"
         found.setdefault(name, []).append(reading)
     return found
+
+
+def labelled(options: Options, context: SinkContext) -> SinkContext:
+    """With the `labels` of a sink; $NAME in them is a variable of the environment."""
+    labels = options.table("labels")
+    own = {name: resolve(labels[name], options.where(f"labels.{name}")) for name in labels}
+    return replace(context, labels={**context.labels, **own})
 
 
 def labels_of(reading: Reading, context: SinkContext) -> Mapping[str, str]:

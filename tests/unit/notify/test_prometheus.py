@@ -111,6 +111,26 @@ def test_labels_are_run_rank_host_the_metric_s_own_and_those_of_the_user(tmp_pat
         assert scraped(get(sink)[2]) == {key: 0.5}
 
 
+def test_the_table_can_have_labels_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    with contextlib.closing(made(tmp_path, labels={"job_id": "$SLURM_JOB_ID"})) as sink:
+        sink.update([Reading(1, "loss", 0.5)], 0.0)
+        assert scraped(get(sink)[2]) == {of("stepscope_loss", job_id="17"): 0.5}
+
+
+def test_a_folder_of_targets_that_cannot_be_written_is_said_and_the_port_given_back(
+    tmp_path: Path, page: PrometheusPage
+) -> None:
+    (tmp_path / "file").touch()
+    port = place(page)[1]
+    page.close()
+    with pytest.raises(UsageError, match="cannot be written"):
+        made(tmp_path, port=port, targets=str(tmp_path / "file" / "targets"))
+    made(tmp_path, port=port).close()
+
+
 def test_a_newer_reading_replaces_the_older_and_others_stay(page: PrometheusPage) -> None:
     page.update([Reading(1, "loss", 3.0), Reading(1, "memory_bytes", 1e9)], 0.0)
     page.update([Reading(2, "loss", float("inf"))], 0.0)
@@ -260,13 +280,15 @@ def test_a_label_that_prometheus_does_not_know_is_refused(tmp_path: Path) -> Non
 
 def test_the_address_is_in_the_folder_of_targets_while_the_run_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "targets"
-    sink = made(tmp_path, targets=str(folder))
+    sink = made(tmp_path / "run", targets=str(folder))
     (file,) = folder.iterdir()
     host, port = place(sink)
     assert json.loads(file.read_text()) == [
         {"targets": [f"{host}:{port}"], "labels": {"job": "stepscope"}}
     ]
+    assert (tmp_path / "run" / "metrics.url").read_text() == f"{sink.address}\n"
     sink.close()
+    assert not list((tmp_path / "run").iterdir())
     assert not list(folder.iterdir())
 
 
