@@ -6,14 +6,13 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from stepscope.model.alert import Alert
 from stepscope.model.watching import Condition, Explain, Explained, Reading, StepSeen
 from stepscope.monitor.active_time import ActiveTime
 from stepscope.monitor.alerts import Identity, Moment, joined, raised, resolved
 from stepscope.monitor.incidents import Held, Incident, Incidents
-from stepscope.monitor.rule import Rule
 from stepscope.monitor.ruleset import Entry, entries
 from stepscope.monitor.series import MonitoringSummary, SeriesKey, SeriesTable
 from stepscope.monitor.settings import WatchSettings
@@ -49,6 +48,9 @@ class Monitor:
         self._explain = explain
         self._new_id = new_id
         self._entries = entries(settings)
+        # Most rules hear of one of the two only, and there may be thousands a second.
+        self._of_steps = [one for one in self._entries if one.hears("step")]
+        self._of_readings = [one for one in self._entries if one.hears("reading")]
         self._clock = ActiveTime()
         self._incidents = Incidents(settings.watch)
         self._series = SeriesTable()
@@ -74,7 +76,8 @@ class Monitor:
         if not seen.is_special:
             key = SeriesKey("step_seconds", "", seen.rank)
             self._series.update(key, seen.end_ns / 1e9, seen.duration_ns / 1e9)
-        self._each(lambda rule: rule.step(seen))
+        for entry in self._of_steps:
+            self._tell(entry, entry.rule.step, seen)
 
     def reading(self, reading: Reading) -> None:
         """A value was read. Of what is not finite only rules about losses hear."""
@@ -88,7 +91,8 @@ class Monitor:
             key = SeriesKey(reading.metric, reading.label, reading.rank)
             if not self._series.update(key, reading.time_ns / 1e9, reading.value):
                 return
-        self._each(lambda rule: rule.reading(reading))
+        for entry in self._of_readings:
+            self._tell(entry, entry.rule.reading, reading)
 
     def pause(self, from_ns: int, to_ns: int) -> None:
         """The machine or the program was suspended: that time counts for no rule. To be told
@@ -226,11 +230,10 @@ class Monitor:
             self._broken[entry.name] = f"{type(error).__name__}: {error}"
             return []
 
-    def _each(self, tell: Callable[[Rule], None]) -> None:
-        for entry in self._entries:
-            if entry.name in self._broken:
-                continue
-            try:
-                tell(entry.rule)
-            except Exception as error:  # noqa: BLE001 - it may be the user's; the others go on
-                self._broken[entry.name] = f"{type(error).__name__}: {error}"
+    def _tell(self, entry: Entry, hear: Callable[[Any], None], what: StepSeen | Reading) -> None:
+        if entry.name in self._broken:
+            return
+        try:
+            hear(what)
+        except Exception as error:  # noqa: BLE001 - it may be the user's; the others go on
+            self._broken[entry.name] = f"{type(error).__name__}: {error}"

@@ -37,6 +37,10 @@ class Entry(NamedTuple):
     capture: bool
     is_custom: bool = False
 
+    def hears(self, method: str) -> bool:
+        """The rule has a method of its own for that."""
+        return getattr(type(self.rule), method) is not getattr(Rule, method)
+
     def conditions(self, now_ns: int) -> list[Condition]:
         """Raises what the rule raises, and TypeError where a user's says what is no condition."""
         found = list(self.rule.conditions(now_ns))

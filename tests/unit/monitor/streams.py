@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,25 @@ SHARES = {
     "backward": 0.45,
     "optimizer": 0.10,
     "python between": 0.05,
+}
+
+
+GIB = 2.0**30
+# What the sampler reads of a run that has nothing: by seconds since it began.
+HEALTHY: Mapping[str, Callable[[float], float]] = {
+    "memory_bytes": lambda t: (4 + 0.3 * (t % 60) / 60) * GIB,
+    "memory_limit_bytes": lambda t: 16 * GIB,
+    "memory_ratio": lambda t: (4 + 0.3 * (t % 60) / 60) / 16,
+    "cpu_ratio": lambda t: 1.9 + 0.1 * math.sin(t),
+    "input_wait_ratio": lambda t: 0.1 + 0.05 * math.sin(1.7 * t),
+    "gc_ratio": lambda t: 0.01,
+    "gc_pause_seconds": lambda t: 0.02,
+    "gpu_busy_ratio 0": lambda t: 0.85 + 0.1 * math.sin(t),
+    "gpu_clock_ratio 0": lambda t: 0.95 + 0.02 * math.sin(t),
+    "gpu_temperature_celsius 0": lambda t: 70 + 5 * math.sin(t / 50),
+    "gpu_memory_bytes 0": lambda t: 10 * GIB,
+    "gpu_memory_ratio 0": lambda t: 0.6,
+    "loss": lambda t: 2 / (1 + t / 50) + 0.05 * math.sin(3.3 * t),
 }
 
 

@@ -93,7 +93,10 @@ class _Pool:
         found = self.outlook.get(self.limit_bytes)
         if found is None or found.seconds > settings.horizon_s:
             return None
-        return _Growth(found, self.outlook.last, self.limit_bytes, time_s)
+        growth = _Growth(found, self.outlook.last, self.limit_bytes, time_s)
+        # The first tooth of a sawtooth looks the same: there is time to see more of it.
+        is_pressing = found.seconds <= settings.least_s / 2
+        return growth if is_pressing or growth.lasted_s >= settings.least_s else None
 
     def _creep(self, settings: Memory, time_s: float) -> _Growth | None:
         held = self.outlook.last

@@ -29,13 +29,15 @@ class _Gpu:
         self._over = settings.over
         self.clock = Usual(_WINDOW_S)
         self.busy = Recent(_WINDOW_S)
+        self.busy_now = 0.0
         self.celsius = Recent(_WINDOW_S)
         self.slow = Gate(1.0 - settings.over, 1.0 - _BACK * settings.over)
         self.hot = Gate(settings.celsius, settings.celsius - _COOLER_C)
 
     @property
     def is_busy(self) -> bool:
-        return (self.busy.mean or 0.0) >= _BUSY
+        """Now, and most of the time of late."""
+        return min(self.busy_now, self.busy.mean or 0.0) >= _BUSY
 
     @property
     def clock_share(self) -> float | None:
@@ -47,6 +49,7 @@ class _Gpu:
         time_ns, value = reading.time_ns, reading.value
         if reading.metric == "gpu_busy_ratio":
             self.busy.update(time_ns, value)
+            self.busy_now = value
         elif reading.metric == "gpu_clock_ratio" and self.is_busy:
             self.clock.update(time_ns, value, frozen=self.slow.is_open)
             share = self.clock_share

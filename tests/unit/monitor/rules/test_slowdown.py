@@ -1,0 +1,72 @@
+"""Ordinary steps that take longer than they did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.unit.monitor.streams import HEALTHY, Run, monitor_of
+
+
+def slow_from(first: int, **more_s: float) -> Run:
+    more = {name.replace("_", " "): took for name, took in more_s.items()}
+
+    def extra_s(number: int, rank: int) -> Mapping[str, float]:
+        return more if number >= first else {}
+
+    return Run(monitor_of(), evaluation_every=100, extra_s=extra_s)
+
+
+@pytest.mark.parametrize("phase", ["forward", "backward", "optimizer", "python between"])
+def test_the_phase_that_grew_is_asked_about(phase: str) -> None:
+    run = slow_from(300, **{phase.replace(" ", "_"): 0.02}).train(400)
+    (slow,) = run.firing
+    assert slow.rule == "slowdown"
+    assert max((value, name) for name, value in slow.finding.measures.items() if "grown" in name)[
+        1
+    ] == (f"grown_s.{phase}")
+
+
+def test_a_small_slow_down_is_found_soon() -> None:
+    run = slow_from(300, forward=0.006).train(340)
+    (slow,) = run.firing
+    assert 0.3 <= slow.severity <= 0.6
+
+
+def test_ten_times_as_slow_is_told_as_that() -> None:
+    (slow,) = slow_from(300, forward=0.9).train(320).firing
+    assert slow.finding.measures["ratio"] == pytest.approx(10.0, rel=0.05)
+    assert slow.severity > 0.9
+
+
+def test_a_rank_that_makes_the_others_wait_is_the_one_told_of() -> None:
+    run = Run(
+        monitor_of(),
+        ranks=4,
+        gauges=HEALTHY,
+        extra_s=lambda number, rank: {"input wait": 0.03} if rank == 2 and number >= 300 else {},
+    )
+    run.train(500)
+    (slow,) = run.firing
+    assert slow.ranks == (0, 1, 2, 3)
+    assert slow.finding.location.rank == 2
+    assert any(line.startswith("input wait:") for line in slow.finding.evidence)
+
+
+def test_our_own_closer_looks_are_not_held_against_the_program() -> None:
+    assert slow_from(300, profiling=0.05).train(600).told == []
+
+
+def test_longer_evaluations_are_no_slow_down_of_steps() -> None:
+    run = Run(
+        monitor_of({"rules": {"throughput": {"enabled": False}}}),
+        evaluation_every=10,
+        extra_s=lambda n, rank: {"evaluation": 5.0} if n >= 300 and n % 10 == 0 else {},
+    )
+    assert run.train(600).told == []
+
+
+def test_steps_that_become_faster_are_no_slow_down() -> None:
+    run = Run(monitor_of(), extra_s=lambda number, rank: {"forward": 0.1} if number < 300 else {})
+    assert run.train(900).told == []
