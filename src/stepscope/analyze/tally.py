@@ -121,7 +121,7 @@ class Tally:
                 self.durations.update(step.end_ns - step.start_ns)
         self._note(line, step, marks)
         self._recent.append((step.start_ns, step.end_ns, step.number_of_steps, time.wall_ns))
-        if self._on_step is not None:
+        if self._on_step is not None and not (step.is_cut or step.is_left_out):
             self._on_step(step, time)
         self._unsettled.append((step.start_ns, step.end_ns, time, step.number_of_steps))
         if len(self._unsettled) > _UNSETTLED:

@@ -148,6 +148,8 @@ class Converter:
             self._problem(error)
         else:
             self._pauses.pop(base, None)
+            if len(files) == len(segment.frames):  # nobody writes another: it has ended
+                self._close(base)
         if len(self._streams) > _OPEN_STREAMS:
             self._close(next(iter(self._streams)))
 
