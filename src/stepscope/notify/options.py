@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from stepscope.notify.secrets import resolve
 __all__ = ["Options"]
 
 _REQUIRED: Any = object()
+_HUGE = 1e15
 
 
 class Options:
@@ -45,11 +45,11 @@ class Options:
         return value
 
     def number(
-        self, key: str, default: float = _REQUIRED, least: float = 0.0, most: float = math.inf
+        self, key: str, default: float = _REQUIRED, least: float = 0.0, most: float = _HUGE
     ) -> float:
         value = self._value(key, default, (int, float), "a number")
         if isinstance(value, bool) or not least <= value <= most:  # NaN is neither
-            span = f"from {least:g} to {most:g}" if most < math.inf else f"of at least {least:g}"
+            span = f"from {least:g} to {most:g}" if most < _HUGE else f"of at least {least:g}"
             raise UsageError(f"{self.where(key)} is {value!r}: it has to be a number {span}.")
         return float(value)
 

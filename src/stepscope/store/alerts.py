@@ -35,6 +35,7 @@ from stepscope.store.alert_files import (
     outcome_line,
     read_notices,
 )
+from stepscope.store.database import INDEX_FILE
 from stepscope.store.outbox import Row
 from stepscope.store.owners import new_owner
 
@@ -155,6 +156,7 @@ class Leftovers:
                 self._runs, timeout_s, lambda index: self._bring_up(index, rows, claim_for)
             )
             if found is not None:
+                self._imported |= claim_for is not None
                 self._is_saved(rows, found)
         finally:
             self._index_lock.release()
@@ -163,18 +165,17 @@ class Leftovers:
         self, index: sqlite3.Connection, rows: dict[str, Row], claim_for: str | None
     ) -> list[Row]:
         now_unix = self._now_unix()
-        if not self._imported:
-            outbox.import_runs(index, self._runs)
         if self._run is not None and not outbox.knows_run(index, self._run):
-            outbox.import_run(index, self._run)  # it lies elsewhere, or the index was lost
+            outbox.import_run(index, self._run)  # it is new, or the index was lost
         outbox.save(index, rows.values(), self._owner, now_unix)
         if claim_for is None:
             return []
+        if not self._imported:  # once: it may take a moment, which the threads of sinks have
+            outbox.import_runs(index, self._runs)
         return outbox.claim(index, claim_for, self._owner, now_unix, self._only)
 
     def _is_saved(self, rows: dict[str, Row], found: list[Row]) -> None:
         with self._lock:
-            self._imported = True
             for id, row in rows.items():
                 if self._unsaved.get(id) is row:  # and not a later one
                     del self._unsaved[id]
@@ -220,19 +221,15 @@ def alerts_of(run: Path, runs: Path | None = None) -> list[AlertRecord]:
     """
     run = run.resolve()
     rows = {row.id: row for row, _ in outbox.rows_in_files(run)}
-    known = outbox.in_index(
-        run.parent if runs is None else runs, _PATIENCE_S, lambda db: _rows_known(db, run)
-    )
+    runs = run.parent if runs is None else runs
+    known: list[Row] | None = None
+    if (runs / INDEX_FILE).exists():
+        known = outbox.in_index(runs, _PATIENCE_S, lambda db: outbox.rows_of(db, str(run)))
     for row in known or []:
         if row.id in rows and rows[row.id].attempts <= row.attempts:
             rows[row.id] = row
     newest = {notice.alert.id: notice.alert for notice in read_notices(run)}
     return [AlertRecord(alert, _statuses(alert, list(rows.values()))) for alert in newest.values()]
-
-
-def _rows_known(index: sqlite3.Connection, run: Path) -> list[Row]:
-    outbox.import_run(index, run)
-    return outbox.rows_of(index, run=str(run))
 
 
 def _statuses(alert: Alert, rows: Sequence[Row]) -> tuple[DeliveryStatus, ...]:
