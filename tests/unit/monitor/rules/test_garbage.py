@@ -10,7 +10,7 @@ from tests.unit.monitor.streams import HEALTHY, Run, monitor_of
 
 
 def run_with(**gauges: Callable[[float], float]) -> Run:
-    return Run(monitor_of(), gauges={**HEALTHY, **gauges}).train(1800)
+    return Run(monitor_of(), step_s=0.5, gauges={**HEALTHY, **gauges}).train(360)
 
 
 def test_much_of_the_time_in_collections_is_told() -> None:

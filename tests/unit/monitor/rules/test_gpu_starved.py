@@ -14,7 +14,7 @@ def run_with(busy: float, waiting: float) -> Run:
         "gpu_busy_ratio 0": lambda t: busy,
         "input_wait_ratio": lambda t: waiting,
     }
-    return Run(monitor_of(), gauges=gauges).train(600)
+    return Run(monitor_of(), step_s=0.5, gauges=gauges).train(120)
 
 
 def test_an_idle_gpu_and_a_waiting_program_are_starvation() -> None:
@@ -38,7 +38,7 @@ def test_it_is_over_when_the_gpu_works_again() -> None:
         "gpu_busy_ratio 0": lambda t: 0.3 if t < 60 else 0.9,
         "input_wait_ratio": lambda t: 0.5 if t < 60 else 0.1,
     }
-    run = Run(monitor_of(), gauges=gauges).train(1500)
+    run = Run(monitor_of(), step_s=0.5, gauges=gauges).train(300)
     assert [alert.is_firing for alert in run.told] == [True, False]
 
 
@@ -49,4 +49,6 @@ def test_it_has_to_hold_as_long_as_the_watch_says() -> None:
         "gpu_busy_ratio 0": lambda t: 0.1,
         "input_wait_ratio": lambda t: 0.9,
     }
-    assert Run(monitor_of({"watch": {"hold": "5m"}}), gauges=gauges).train(600).told == []
+    assert (
+        Run(monitor_of({"watch": {"hold": "5m"}}), step_s=0.5, gauges=gauges).train(120).told == []
+    )

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from tests.unit.monitor.streams import HEALTHY, Run, monitor_of
 
 
-def run_with(waiting: Callable[[float], float], steps: int = 2000) -> Run:
-    return Run(monitor_of(), gauges={**HEALTHY, "input_wait_ratio": waiting}).train(steps)
+def run_with(waiting: Callable[[float], float], steps: int = 400) -> Run:
+    return Run(monitor_of(), step_s=0.5, gauges={**HEALTHY, "input_wait_ratio": waiting}).train(
+        steps
+    )
 
 
 def test_more_waiting_than_usual_is_told_and_over_when_it_is_back() -> None:

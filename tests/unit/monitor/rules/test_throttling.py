@@ -9,7 +9,7 @@ from tests.unit.monitor.streams import HEALTHY, Run, monitor_of
 
 def run_with(**gauges: Callable[[float], float]) -> Run:
     named = {f"gpu_{name} 0": gauge for name, gauge in gauges.items()}
-    return Run(monitor_of(), gauges={**HEALTHY, **named}).train(2000)
+    return Run(monitor_of(), step_s=0.5, gauges={**HEALTHY, **named}).train(400)
 
 
 def test_a_clock_that_falls_while_it_is_hot_is_told_and_over_when_it_is_back() -> None:
