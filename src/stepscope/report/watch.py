@@ -72,7 +72,7 @@ def _head(view: LiveView, choice: Choice, rows: Rows) -> Iterator[Text]:
         yield rows.row(("→ ", "green"), (advice.title, "green"))
     yield from rows.wrapped(figures(view), most=2)
     for note in view.notes if view.verdict is not None else view.notes[1:]:
-        yield rows.row((note, "yellow"))
+        yield from rows.wrapped((note, "yellow"), most=3)
 
 
 def _body(panes: Panes, choice: Choice, room: int) -> list[Text]:

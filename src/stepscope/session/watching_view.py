@@ -131,30 +131,27 @@ class _Watching:
             self._choice = replace(self._choice, said=self._looks.ask(alert))
 
     def _look(self) -> None:
-        said = self._looks.news()
         if not self._choice.is_paused:
-            said = self._next() or said
-        is_over = self._view.is_over
-        can_capture = not is_over and (self._choice.can_capture or self._looks.can_ask())
-        self._choice = replace(
-            self._choice, said=said or self._choice.said, can_capture=can_capture
-        )
+            self._next()
+        can_capture = not self._view.is_over and (self._choice.can_capture or self._looks.can_ask())
+        said = self._looks.news() or self._choice.said
+        self._choice = replace(self._choice, said=said, can_capture=can_capture)
 
-    def _next(self) -> str:
-        """Takes the next view; gives what went wrong, when that is new: what is shown stays."""
-        error = ""
+    def _next(self) -> None:
+        """What is shown stays where the next cannot be had, with a note that says why."""
         try:
-            self._view = self._source.next()
-        except (StepscopeError, OSError) as wrong:
-            error = " ".join(str(wrong).split())
-        is_new, self._error = error != self._error, error
-        return error if is_new else ""
+            self._view, self._error = self._source.next(), ""
+        except (StepscopeError, OSError) as error:
+            self._error = " ".join(str(error).split())
 
     def _draw(self, terminal: Terminal) -> None:
         from stepscope.report.watch import screen
 
         columns, rows = terminal.size()
-        made = screen(self._view, self._choice, (columns, rows), self._glyphs, time.time())
+        view = self._view
+        if self._error:
+            view = replace(view, notes=(*view.notes, self._error))
+        made = screen(view, self._choice, (columns, rows), self._glyphs, time.time())
         terminal.draw(_as_rows(made, columns))
 
 
