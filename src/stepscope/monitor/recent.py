@@ -18,7 +18,7 @@ class Recent:
 
     >>> recent = Recent(window_s=10.0)
     >>> for second in range(20):
-    ...     recent.update(second * 1_000_000_000, float(second))
+    ...     gone = recent.update(second * 1_000_000_000, float(second))
     >>> recent.mean, recent.covered_s
     (14.5, 9.0)
     """
