@@ -1,8 +1,8 @@
 """A program that trains for a week, as the files that it would write: frames, minute by minute.
 
-Of a step: input, forward, backward, optimizer and zero_grad, and a sample of its stack; now and then
-a metric, a collection, a save, and every half hour an epoch with workers of its own, which have ended
-when the next one begins. Beside it the launcher's samples of host and processes.
+Of a step: input, forward, backward, optimizer and zero_grad, and a sample of its stack; now and
+then a metric and a collection, and every half hour an epoch with workers of its own, which have
+ended when the next one begins. Beside it the launcher's samples of host and processes.
 """
 
 from __future__ import annotations
@@ -222,9 +222,8 @@ class MadeWeek:
                 yield from self._process_rows(at, pid)
 
     def _process_rows(self, at: int, pid: int) -> Iterator[Row]:
-        began = (
-            0 if pid == PROGRAM else at // MINUTE_NS // EPOCH_MINUTES * EPOCH_MINUTES * MINUTE_NS
-        )
+        epoch_ns = EPOCH_MINUTES * MINUTE_NS
+        began = 0 if pid == PROGRAM else at // epoch_ns * epoch_ns
         for name, value in (
             (names.PROCESS_CPU_NS, (at - began) * 0.9),
             (names.PROCESS_SYSTEM_CPU_NS, (at - began) * 0.1),

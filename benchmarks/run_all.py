@@ -14,7 +14,7 @@ from typing import Any
 from harness import progress, table
 
 FOLDER = Path(__file__).parent
-NOT_BENCHMARKS = ("harness.py", "processes.py", "run_all.py", "turns.py")
+NOT_BENCHMARKS = ("harness.py", "made_week.py", "processes.py", "run_all.py", "turns.py")
 PARTS = "gains_*.py"  # what gains.py is made of
 
 
