@@ -14,33 +14,31 @@ from stepscope.analyze.user_code import users_place
 from stepscope.model import names
 from stepscope.model.capture import GrowingLine
 from stepscope.model.details import OTHER_THREADS, PhaseStacks
-from stepscope.model.event import COLUMNS, Batch, Flag
+from stepscope.model.event import COLUMNS, Batch, EventType, Flag
 from stepscope.model.finding import Location
 from stepscope.model.phases import PHASE_OF_SPAN, Phase
 from stepscope.model.process import ProcessInfo
 from stepscope.stats.trend import trend
 
-__all__ = ["Standing", "growing_line", "location_of", "within"]
+__all__ = ["Meanings", "Standing", "growing_line", "location_of", "within"]
 
-# Said once, and meant for all time.
-_ALWAYS: Final = frozenset((names.STACK_FRAME, names.LAYER, names.TRAIT, names.TRANSFORM_NAME))
+# Marks that are made once, and mean something from then on.
+_MEANINGS: Final = frozenset((names.STACK_FRAME, names.LAYER, names.TRAIT, names.TRANSFORM_NAME))
 _OPEN, _NATIVE = int(Flag.OPEN), int(Flag.NATIVE)
 _MOST_BYTES: Final = 1 << 60
 
 
 def within(batch: Batch, start_ns: int, end_ns: int) -> Batch | None:
-    """The events that began and ended in that time, and those that explain others. None: there are
+    """The events that began and ended in that time, and spans that were open. None: there are
     none."""
-    always = {number for number, name in batch.names.items() if name in _ALWAYS}
     rows = zip(
-        *(batch.columns[name].tolist() for name in ("time_ns", "duration_ns", "name", "flags")),
+        *(batch.columns[name].tolist() for name in ("time_ns", "duration_ns", "flags")),
         strict=True,
     )
     places = [
         place
-        for place, (time_ns, lasted_ns, name, flags) in enumerate(rows)
+        for place, (time_ns, lasted_ns, flags) in enumerate(rows)
         if (start_ns <= time_ns and time_ns + lasted_ns <= end_ns)
-        or name in always
         or (flags & _OPEN and time_ns <= end_ns)
     ]
     if not places:
@@ -52,6 +50,42 @@ def within(batch: Batch, start_ns: int, end_ns: int) -> Batch | None:
         values = batch.columns[column.name]
         columns[column.name] = memoryview(array(column.code, [values[place] for place in places]))
     return Batch(len(places), columns, batch.names)
+
+
+class Meanings:
+    """What the numbers of a process mean, and other facts that it tells once: `update` with every
+    batch of it, `get` all of them as one batch, in the order in which they were first told."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, int | str], tuple[int, str]] = {}
+
+    def update(self, batch: Batch) -> None:
+        columns = batch.columns
+        for name, place in batch.places(_MEANINGS):
+            number, text = columns["arg"][place], batch.names.get(columns["text"][place], "")
+            key = text.partition("\t")[0] if name == names.TRAIT else number
+            self._told[name, key] = (number, text)
+
+    def get(self, time_ns: int) -> Batch | None:
+        """As if they had been told at that time. None: there are none."""
+        if not self._told:
+            return None
+        numbers: dict[str, int] = {}
+        rows = [
+            {
+                "time_ns": time_ns,
+                "type": int(EventType.MARK),
+                "arg": number,
+                "name": numbers.setdefault(name, len(numbers) + 1),
+                "text": numbers.setdefault(text, len(numbers) + 1),
+            }
+            for (name, _), (number, text) in self._told.items()
+        ]
+        columns = {
+            column.name: memoryview(array(column.code, [row.get(column.name, 0) for row in rows]))
+            for column in COLUMNS
+        }
+        return Batch(len(rows), columns, {number: text for text, number in numbers.items()})
 
 
 class Standing:

@@ -118,8 +118,6 @@ class Look:
         elapsed_ns = now_ns - self.from_ns
         can_pay = not self._layered or self._took_ns <= MOST_SHARE * elapsed_ns
         if self.request.layers and can_pay:
-            if not self._layered:
-                self._layers.tell_again()
             self._times_layers = True
             self._layers.begin_step()
 

@@ -1,7 +1,7 @@
 """A closer look at some steps that was asked for while the program runs (decision 016).
 
 A small thread asks once a second whether there is a new request, so that a program that makes no
-step answers too. It begins and ends the capture: stacks at a high rate, names told again, marks.
+step answers too. It begins and ends the capture: stacks at a high rate, and marks.
 What belongs to steps, layers and operators, is begun and ended at their ends, by the thread that
 trains; that one pays for a look at an attribute as long as nobody asks.
 """
@@ -21,7 +21,7 @@ from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.layers import LayersCollector
 from stepscope.collect.operators import OperatorsCollector
 from stepscope.collect.sampled import SampledSteps
-from stepscope.collect.stacks import StackCollector, tell_stacks_again
+from stepscope.collect.stacks import StackCollector
 from stepscope.collect.tensor_heap import HeapUnseenError
 from stepscope.collect.watch import Watch
 from stepscope.model import names
@@ -137,7 +137,6 @@ class Captures(HookingCollector):
         request = look.request
         self._stacks = StackCollector(request.interval_s)
         self._stacks.start(self._recorder)
-        tell_stacks_again()  # who reads these steps alone has to know the names too
         if request.memory:
             self._begin_memory(look)
         self._steps.paused = True

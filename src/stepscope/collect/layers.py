@@ -48,10 +48,6 @@ class LayersCollector(HookingCollector):
         self.drop_step()
         super()._uninstall()
 
-    def tell_again(self) -> None:
-        """With the next step, what all numbers mean: somebody began to listen only now."""
-        self._told = 0
-
     def begin_step(self) -> None:
         if not self._running:
             return

@@ -14,7 +14,7 @@ from stepscope.model.event import Batch
 from stepscope.model.finding import Location
 from stepscope.model.summary import Summary
 from stepscope.session.analysis import RunFold
-from stepscope.session.capturing import Answer, Kept
+from stepscope.session.capturing import Answer, Kept, Recorded
 
 __all__ = ["fold_capture", "unfolded"]
 
@@ -32,16 +32,15 @@ def fold_capture(
     request: CaptureRequest,
     run: Path,
     answers: Sequence[Answer],
-    kept: Sequence[Kept],
+    recorded: Recorded,
 ) -> Capture:
-    """kept: all batches since it was asked for, and of the launcher some before. answers: of the
-    processes that took part."""
+    """answers: of the processes that took part."""
     begun = [one for one in answers if one.began_ns is not None]
     if not begun:
         notes = [note for one in answers for note in _said(one)]
         return unfolded(number, request, run, *(notes or [_NOBODY]))
-    start_ns, end_ns = _window(begun, kept)
-    fold, batches = RunFold(), _cut(kept, start_ns, end_ns)
+    start_ns, end_ns = _window(begun, recorded.kept)
+    fold, batches = RunFold(), _cut(recorded, start_ns, end_ns)
     for process, batch in batches:
         fold.update(process, [batch])
     notes = _notes(begun)
@@ -106,14 +105,19 @@ def _ns(told: dict[str, Any], key: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _cut(kept: Sequence[Kept], start_ns: int, end_ns: int) -> list[Kept]:
-    """What the launcher sampled is taken whole, if it began before: counters are then read at both
-    ends of that time. Else they would count from the start of the program."""
+def _cut(recorded: Recorded, start_ns: int, end_ns: int) -> list[Kept]:
+    """What numbers mean comes first. What the launcher sampled is taken whole, if it began before:
+    counters are then read at both ends of that time. Else they would count from the start of the
+    program."""
     found = []
-    outside = [each for each in kept if each.process.role != "program"]
+    for process, meanings in recorded.meanings:
+        told = meanings.get(start_ns)
+        if told is not None:
+            found.append(Kept(process, told))
+    outside = [each for each in recorded.kept if each.process.role != "program"]
     if outside and outside[0].batch.columns["time_ns"][0] <= start_ns:
         found += outside
-    for process, batch in kept:
+    for process, batch in recorded.kept:
         if process.role != "program":
             continue
         inside = within(batch, start_ns, end_ns)

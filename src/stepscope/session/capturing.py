@@ -1,7 +1,7 @@
 """The launcher's side of captures: asking for them, and folding what they saw into a file.
 
-Nothing is kept and nothing is looked through while nobody asks. From a request on, the batches of
-all processes are kept until its end was read; then its time alone is folded as a run is.
+While nobody asks, only what numbers mean is remembered. From a request on, the batches of all
+processes are kept until its end was read; then its time alone is folded as a run is.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from stepscope.analyze.captures import Meanings
 from stepscope.collect.control import Control, open_control
 from stepscope.model import names
 from stepscope.model.capture_request import CaptureRequest
@@ -21,20 +22,32 @@ from stepscope.model.finding import Location
 from stepscope.model.process import ProcessInfo
 from stepscope.store.captures import ask_capture, capture_path, say_run, write_capture
 
-__all__ = ["ANSWER_S", "Answer", "Captured", "Captures", "Kept"]
+__all__ = ["ANSWER_S", "Answer", "Captured", "Captures", "Kept", "Recorded"]
 
 ANSWER_S: Final = 60.0  # a program that has not begun by then does not begin any more
 MOST_ROWS: Final = 600_000  # that are kept: some 50 MB
 # After the end of a capture: processes write what they have once a second, each at its own time.
 SETTLE_NS: Final = 1_500_000_000
 SAMPLED_BEFORE: Final = 16  # batches of the launcher: what grew is told from a sample before
+PROCESSES: Final = 64  # whose meanings are remembered: workers come and go
 OTHERS_NS: Final = 3_000_000_000  # for processes that began it and did not end it
 _MARKS: Final = frozenset((names.CAPTURE_BEGIN, names.CAPTURE_END, names.CAPTURE_MEMORY))
+
+
+_Key: TypeAlias = tuple[str, int, int]
 
 
 class Kept(NamedTuple):
     process: ProcessInfo
     batch: Batch
+
+
+class Recorded(NamedTuple):
+    """kept: all batches since a capture was asked for, and of the launcher some before. meanings:
+    what processes told once, however long ago."""
+
+    kept: list[Kept]
+    meanings: list[tuple[ProcessInfo, Meanings]]
 
 
 class Captured(NamedTuple):
@@ -70,11 +83,10 @@ class _Pending:
     def __init__(self, request: CaptureRequest, seen_ns: int) -> None:
         self.request = request
         self.seen_ns = seen_ns
-        self.answers: dict[tuple[str, int, int], Answer] = {}
+        self.answers: dict[_Key, Answer] = {}
 
     def answer(self, process: ProcessInfo) -> Answer:
-        key = (process.host, process.pid, process.monotonic_ns)
-        return self.answers.setdefault(key, Answer(process))
+        return self.answers.setdefault(_key(process), Answer(process))
 
     def is_ready(self, now_ns: int) -> bool:
         begun = [one for one in self.answers.values() if one.began_ns is not None]
@@ -111,6 +123,7 @@ class Captures:
         self._done = 0  # requests up to this one are answered
         self._pending: dict[int, _Pending] = {}
         self._kept: deque[Kept] = deque()
+        self._meanings: dict[_Key, tuple[ProcessInfo, Meanings]] = {}
         self._outside: deque[Kept] = deque()  # what the launcher sampled, from a while before on
         self._rows = self._dropped = 0
 
@@ -130,7 +143,7 @@ class Captures:
         return self._control is not None and self._control.asked[0] > self._done
 
     def take(self, process: ProcessInfo, batch: Batch) -> None:
-        """Next to nothing while nobody asks."""
+        """Little while nobody asks: only what numbers mean is remembered."""
         if self._control is None or not batch.count:
             return
         is_idle = self._control.asked[0] <= self._done
@@ -139,6 +152,7 @@ class Captures:
             while is_idle and len(self._outside) > SAMPLED_BEFORE:
                 self._outside.popleft()
             return
+        self._learn(process, batch)
         if is_idle:
             return
         self._expect(self._control)
@@ -152,6 +166,14 @@ class Captures:
         for name, place in batch.places(_MARKS):
             text = batch.names.get(columns["text"][place], "")
             self._note(process, name, columns["arg"][place], columns["time_ns"][place], text)
+
+    def _learn(self, process: ProcessInfo, batch: Batch) -> None:
+        key = _key(process)
+        found = self._meanings.pop(key, None) or (process, Meanings())
+        self._meanings[key] = found  # last: those that were not heard of for longest come first
+        if len(self._meanings) > PROCESSES:
+            del self._meanings[next(iter(self._meanings))]
+        found[1].update(batch)
 
     def _expect(self, control: Control) -> None:
         for number in range(self._done + 1, control.asked[0] + 1):
@@ -199,7 +221,9 @@ class Captures:
     def _finish(self, pending: _Pending) -> Captured:
         number = self._done = self._done + 1
         del self._pending[number]
-        kept, answers = [*self._outside, *self._kept], list(pending.answers.values())
+        meanings = list(self._meanings.values())
+        recorded = Recorded([*self._outside, *self._kept], meanings)
+        answers = list(pending.answers.values())
         if not self._pending:
             self._kept.clear()
             self._rows = 0
@@ -207,7 +231,7 @@ class Captures:
         from stepscope.session.capture_fold import fold_capture, unfolded
 
         try:
-            capture = fold_capture(number, pending.request, self._run, answers, kept)
+            capture = fold_capture(number, pending.request, self._run, answers, recorded)
         except Exception as error:  # noqa: BLE001 - the launcher goes on, and who waits is told
             capture = unfolded(number, pending.request, self._run, f"Folding it failed: {error}")
         details = capture.details
@@ -217,6 +241,10 @@ class Captures:
         except (OSError, ValueError):
             path = ""
         return Captured(number, path, pending.request.alert, details.title, details.location)
+
+
+def _key(process: ProcessInfo) -> _Key:
+    return process.host, process.pid, process.monotonic_ns
 
 
 def _plain(text: str) -> dict[str, Any]:

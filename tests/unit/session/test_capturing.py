@@ -160,6 +160,32 @@ def test_a_program_that_makes_no_steps_tells_where_it_stands(launcher: Launcher)
     assert details.ranks == (0,)
 
 
+def test_stacks_that_were_named_long_before_have_their_names(launcher: Launcher) -> None:
+    worker = process(pid=300, parent=THREAD)
+    launcher.take([frame(1, 6, 77)])
+    launcher.take([frame(1, 6, 9, file="/my/data.py")], worker)
+    launcher.captures.ask(CaptureRequest())
+    launcher.take([begins(100.0), stack(110.0, 6, names.INPUT_NEXT), ends(200.0)])
+    launcher.take([stack(110.0, 6, names.WORKER_FETCH, track=300)], worker)
+    launcher.now_ms = SETTLED
+    launcher.captures.ended()
+    main, other = launcher.result().details.stacks
+    assert (main.where, main.lines[0].location.line) == ("main", 77)
+    assert (other.where, other.phase) == ("worker", names.WORKER_FETCH)
+    assert (other.lines[0].location.file, other.lines[0].location.line) == ("/my/data.py", 9)
+
+
+def test_processes_that_came_and_went_are_forgotten(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capturing, "PROCESSES", 3)
+    for pid in range(200, 210):
+        launcher.take([frame(1, 6, 77)], process(pid=pid))
+        launcher.take([frame(1, 6, 77)])
+    assert len(launcher.captures._meanings) == 3
+    assert THREAD in {key[1] for key in launcher.captures._meanings}
+
+
 def test_nobody_answers(launcher: Launcher) -> None:
     launcher.captures.ask(CaptureRequest(seconds=10.0))
     assert launcher.captures.ended() == []
