@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
 import types
-from pathlib import Path
 from typing import Any
 
-import stepscope
 from stepscope import AdvancedProfiler, PerformanceMetrics, ProfilingConfig
 from tests.specs.case import Case, Names
 
@@ -201,36 +197,6 @@ def every_epoch_is_logged_with_its_precision(names: Names, printed: str) -> None
 # ---- results ----
 
 
-def results_of_everything() -> dict[str, Any]:
-    """PerformanceMonitor is not due yet: something that sums up stands in for it."""
-    os.chdir(tempfile.mkdtemp(prefix="stepscope-spec-"))
-    names = a_training()
-    profiler = AdvancedProfiler()
-    optimizer = stepscope.CodeOptimizer(profiler)
-    profiler.start_profiling()
-    for batch in names["dataloader"]:
-        names["training_step"](names["model"], batch, None)
-    results = profiler.stop_profiling()
-    optimizer.optimize_data_loading(a_loader_that_cannot_be_faster())
-    monitor = types.SimpleNamespace(get_monitoring_summary=lambda: {"avg_cpu_usage": 12.5})
-    return {
-        "profiler": profiler,
-        "optimizer": optimizer,
-        "monitor": monitor,
-        "results": results,
-        "json": json,
-    }
-
-
-def the_report_is_a_file(names: Names, printed: str) -> None:
-    saved = json.loads(Path("performance_report.json").read_text("utf-8"))
-    assert set(saved) == {"summary", "optimizations", "monitoring", "recommendations"}
-    assert saved["summary"]["data"]["calls"] == 6
-    assert saved["optimizations"]["optimizations"][0]["target"] == "data loading"
-    for advice in saved["recommendations"]:
-        assert {"kind", "title", "action", "expected_speedup", "location"} <= set(advice)
-
-
 def a_profiler_that_runs() -> dict[str, Any]:
     profiler = AdvancedProfiler()
     profiler.start_profiling()
@@ -254,7 +220,6 @@ CASES: dict[str, Case] = {
     "5. CodeOptimizer": Case(each_was_tried_and_told, a_profiler_a_loader_and_a_function),
     "Basic Profiling": Case(the_optimised_give_the_same, a_dataset_and_data),
     "Advanced Training Profiling": Case(epochs_and_the_whole_were_measured, a_training),
-    "Performance Reports": Case(the_report_is_a_file, results_of_everything),
     "Combined Profiling and Optimization": Case(
         every_epoch_is_logged_with_its_precision, a_manager_of_mixed_precision
     ),

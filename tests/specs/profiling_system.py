@@ -13,10 +13,7 @@ import stepscope
 from stepscope import BottleneckType, CPUMemoryProfiler, ProfilingConfig, ProfilingLevel
 from tests.specs.case import Case, Names
 
-__all__ = ["CASES", "NOT_YET_DUE"]
-
-# They need PerformanceMonitor.
-NOT_YET_DUE = frozenset({"6. PerformanceMonitor", "Real-Time Monitoring", "Performance Alerts"})
+__all__ = ["CASES"]
 
 
 # ---- configuration and metrics ----

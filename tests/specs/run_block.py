@@ -8,6 +8,7 @@ import sys
 
 from tests.specs import (
     bottleneck_detection,
+    monitoring,
     optimization,
     performance_profiler,
     profiling_system,
@@ -17,7 +18,7 @@ from tests.specs.case import Case
 
 CASES: dict[str, dict[str, Case]] = {
     "002": performance_profiler.CASES,
-    "003": profiling_system.CASES | optimization.CASES,
+    "003": profiling_system.CASES | optimization.CASES | monitoring.CASES,
     "004": bottleneck_detection.CASES,
 }
 
