@@ -37,13 +37,16 @@ class ActiveTime:
             self._latest_ns = to_ns
 
     def active(self, time_ns: int) -> int:
-        self._latest_ns = max(self._latest_ns, time_ns)
+        if time_ns > self._latest_ns:
+            self._latest_ns = time_ns
+        if not self._pauses:
+            return time_ns
         for pause in reversed(self._pauses):
             if time_ns >= pause.to_ns:
                 return time_ns - pause.before_ns - (pause.to_ns - pause.from_ns)
             if time_ns >= pause.from_ns:
                 return pause.from_ns - pause.before_ns
-        return time_ns - (self._pauses[0].before_ns if self._pauses else 0)
+        return time_ns - self._pauses[0].before_ns
 
     def real(self, active_ns: int) -> int:
         """The time of the monotonic clock again; the later one where a pause lies there."""
@@ -51,10 +54,6 @@ class ActiveTime:
             if active_ns >= pause.from_ns - pause.before_ns:
                 return active_ns + pause.before_ns + (pause.to_ns - pause.from_ns)
         return active_ns + (self._pauses[0].before_ns if self._pauses else 0)
-
-    def is_across(self, start_ns: int, end_ns: int) -> bool:
-        """There was a pause between the two."""
-        return any(p.from_ns < end_ns and p.to_ns > start_ns for p in reversed(self._pauses))
 
     def _paused_ns(self) -> int:
         if not self._pauses:

@@ -6,7 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from stepscope.model.alert import Alert
 from stepscope.model.watching import Condition, Explain, Explained, Reading, StepSeen
@@ -47,10 +47,7 @@ class Monitor:
         self._identity = identity
         self._explain = explain
         self._new_id = new_id
-        self._entries = entries(settings)
-        # Most rules hear of one of the two only, and there may be thousands a second.
-        self._of_steps = [one for one in self._entries if one.hears("step")]
-        self._of_readings = [one for one in self._entries if one.hears("reading")]
+        self._take(entries(settings))
         self._clock = ActiveTime()
         self._incidents = Incidents(settings.watch)
         self._series = SeriesTable()
@@ -77,12 +74,17 @@ class Monitor:
             key = SeriesKey("step_seconds", "", seen.rank)
             self._series.update(key, seen.end_ns / 1e9, seen.duration_ns / 1e9)
         for entry in self._of_steps:
-            self._tell(entry, entry.rule.step, seen)
+            try:
+                entry.rule.step(seen)
+            except Exception as error:  # noqa: BLE001 - it may be the user's; the others go on
+                self._switch_off(entry, error)
 
     def reading(self, reading: Reading) -> None:
         """A value was read. Of what is not finite only rules about losses hear."""
         self._notice(reading.time_ns)
-        reading = reading._replace(time_ns=self._clock.active(reading.time_ns))
+        active_ns = self._clock.active(reading.time_ns)
+        if active_ns != reading.time_ns:
+            reading = reading._replace(time_ns=active_ns)
         if not math.isfinite(reading.value):
             self._not_finite += 1
             if "loss" not in reading.metric:
@@ -92,7 +94,10 @@ class Monitor:
             if not self._series.update(key, reading.time_ns / 1e9, reading.value):
                 return
         for entry in self._of_readings:
-            self._tell(entry, entry.rule.reading, reading)
+            try:
+                entry.rule.reading(reading)
+            except Exception as error:  # noqa: BLE001 - it may be the user's; the others go on
+                self._switch_off(entry, error)
 
     def pause(self, from_ns: int, to_ns: int) -> None:
         """The machine or the program was suspended: that time counts for no rule. To be told
@@ -164,12 +169,12 @@ class Monitor:
 
     def _active_step(self, seen: StepSeen) -> StepSeen:
         """In active time. One with a pause in it is not to be held against others."""
-        across = self._clock.is_across(seen.start_ns, seen.end_ns)
-        return seen._replace(
-            start_ns=self._clock.active(seen.start_ns),
-            end_ns=self._clock.active(seen.end_ns),
-            is_special=seen.is_special or across,
-        )
+        start_ns, end_ns = self._clock.active(seen.start_ns), self._clock.active(seen.end_ns)
+        if start_ns == seen.start_ns and end_ns == seen.end_ns:
+            return seen  # there was none
+        across = end_ns - start_ns < seen.duration_ns
+        is_special = seen.is_special or across
+        return seen._replace(start_ns=start_ns, end_ns=end_ns, is_special=is_special)
 
     def _look(self, now: Moment, among: Iterable[Entry]) -> list[Alert]:
         active_ns = self._clock.active(now.now_ns)
@@ -222,18 +227,18 @@ class Monitor:
             return Explained()
 
     def _conditions(self, entry: Entry, active_ns: int) -> list[Condition]:
-        if entry.name in self._broken:
-            return []
         try:
             return entry.conditions(active_ns)
         except Exception as error:  # noqa: BLE001 - it may be the user's; the others go on
-            self._broken[entry.name] = f"{type(error).__name__}: {error}"
+            self._switch_off(entry, error)
             return []
 
-    def _tell(self, entry: Entry, hear: Callable[[Any], None], what: StepSeen | Reading) -> None:
-        if entry.name in self._broken:
-            return
-        try:
-            hear(what)
-        except Exception as error:  # noqa: BLE001 - it may be the user's; the others go on
-            self._broken[entry.name] = f"{type(error).__name__}: {error}"
+    def _switch_off(self, entry: Entry, error: Exception) -> None:
+        self._broken[entry.name] = f"{type(error).__name__}: {error}"
+        self._take([one for one in self._entries if one is not entry])
+
+    def _take(self, rules: list[Entry]) -> None:
+        """Most rules hear of one of the two only, and there may be thousands a second."""
+        self._entries = rules
+        self._of_steps = [one for one in rules if one.hears("step")]
+        self._of_readings = [one for one in rules if one.hears("reading")]

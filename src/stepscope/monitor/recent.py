@@ -11,6 +11,7 @@ from stepscope.stats.thinned import Thinned
 __all__ = ["Recent", "Usual"]
 
 _MOST: Final = 600  # readings in a window: a minute of ten a second
+_REFRESH: Final = 8  # readings between two looks at what is usual
 
 
 class Recent:
@@ -64,6 +65,7 @@ class Usual:
         self._fewest = fewest
         self._before = Thinned()
         self._count = 0
+        self._unread = 0  # since the last look
         self.value: float | None = None  # None: too few readings to tell
 
     def update(self, time_ns: int, value: float, *, frozen: bool = False) -> None:
@@ -73,5 +75,7 @@ class Usual:
         for one in gone:
             self._count += 1
             self._before.update(float(self._count), one)
-        if gone and self._count >= self._fewest:
+        self._unread += len(gone)
+        if self._count >= self._fewest and self._unread >= (_REFRESH if self.value else 1):
+            self._unread = 0
             self.value = median(point.middle for point in self._before.points)

@@ -32,17 +32,20 @@ class _Rank:
         self._settings = settings
         self._detector = AnomalyDetector()
         self._waiting: list[StepSeen] = []
-        self.steps: deque[StepSeen] = deque(maxlen=_STEPS)
+        self._count = 0
+        self.took_s: deque[float] = deque(maxlen=_STEPS)
         self.odd: list[StepSeen] = []
         self.usual_s = 0.0
 
     def update(self, seen: StepSeen) -> None:
         took_s = own_s(seen)
         is_odd = self._detector.update(took_s) is not None
-        self.steps.append(seen)
-        if is_odd or seen.number % _REFRESH == 0:
-            self.usual_s = median(map(own_s, self.steps)) or 0.0
-        self.odd = [one for one in self.odd if one.number >= self.steps[0].number]
+        self.took_s.append(took_s)
+        self._count += 1
+        if is_odd or self._count % _REFRESH == 0:
+            self.usual_s = median(self.took_s) or 0.0
+        if self.odd and self.odd[0].number <= seen.number - _STEPS:
+            self.odd = self.odd[1:]
         if took_s < self._settings.times * self.usual_s:
             self._back()
         elif is_odd or self._waiting:
@@ -54,7 +57,7 @@ class _Rank:
 
     @property
     def all_s(self) -> float:
-        return sum(map(own_s, self.steps))
+        return sum(self.took_s)
 
     def _back(self) -> None:
         if len(self._waiting) <= _IN_A_ROW:
@@ -104,7 +107,7 @@ class AnomalyRule(Rule):
         times = took_s / usual_s if usual_s else 0.0
         usually = (
             f"Step {worst.number} took {duration(took_s)}; one usually takes {duration(usual_s)}."
-            f" {percent(share)} of the last {len(rank.steps)} steps' time went there."
+            f" {percent(share)} of the last {len(rank.took_s)} steps' time went there."
         )
         return Condition(
             rule="anomaly",

@@ -17,6 +17,7 @@ from stepscope.stats.quantiles import median
 __all__ = ["StallRule"]
 
 _RECENT: Final = 64  # ordinary steps that say what is usual
+_REFRESH: Final = 16  # steps between two looks at what is usual
 _OF_LONGEST: Final = 2.0  # an evaluation may take twice as long as the longest so far
 _IDLE: Final = 0.5  # of its usual work: a program that does less waits for something
 _WORK: Final = ("cpu_ratio", "gpu_busy_ratio")
@@ -48,6 +49,7 @@ class _Work:
 class _Rank:
     def __init__(self) -> None:
         self.ordinary_s: deque[float] = deque(maxlen=_RECENT)
+        self.usual_s: float | None = None  # None: there was no ordinary step
         self.longest_special_s = 0.0
         self.steps = 0
         self.number = 0
@@ -73,6 +75,8 @@ class StallRule(Rule):
         else:
             rank.ordinary_s.append(took_s)
         rank.steps += 1
+        if rank.steps % _REFRESH == 0 or rank.steps < _RECENT:
+            rank.usual_s = median(rank.ordinary_s)
         if seen.end_ns >= rank.last_end_ns:
             rank.last_end_ns, rank.number = seen.end_ns, seen.number
 
@@ -86,7 +90,7 @@ class StallRule(Rule):
 
     def conditions(self, now_ns: int) -> Iterator[Condition]:
         for number, rank in self._ranks.items():
-            usual_s = median(rank.ordinary_s)
+            usual_s = rank.usual_s
             if usual_s is None or rank.steps < self._settings.steps:
                 continue
             share = _share_of_work(rank)
@@ -97,8 +101,7 @@ class StallRule(Rule):
 
     def _short_s(self, rank: _Rank) -> float:
         """So long after a step its program is taken to be at the next one."""
-        usual_s = median(rank.ordinary_s) or 0.0
-        return max(2.0 * usual_s, 0.2 * self._settings.least_s)
+        return max(2.0 * (rank.usual_s or 0.0), 0.2 * self._settings.least_s)
 
     def _limit_s(self, rank: _Rank, usual_s: float, *, is_busy: bool) -> float:
         settings = self._settings
