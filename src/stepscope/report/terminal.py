@@ -138,7 +138,10 @@ class Terminal:
     def _stop(self) -> None:
         """Ctrl-Z: the shell gets its terminal as it was, until we are continued."""
         self._give_back()
-        os.kill(os.getpid(), signal.SIGSTOP)
+        # Where no shell is there to continue us, the kernel passes over this one.
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, _nothing)
         self._take()
 
     def _take(self) -> None:
