@@ -18,6 +18,7 @@ from stepscope.model.phases import PHASE_OF_SPAN, Phase
 __all__ = ["PhaseTimes", "Sample", "ThreadPhases"]
 
 SAMPLES, SPANS = 100_000, 40_000  # that may wait for the end of a step
+FEW = 5_000  # the same, of a thread that has shown no sign of steps
 TRAINED = 16_384  # modules; a program may make new ones for each step
 RECENT = 6_000  # samples that are remembered one by one, where somebody watches: a minute of them
 _BETWEEN, _FORWARD = PHASES.index(Phase.PYTHON_BETWEEN), PHASES.index(Phase.FORWARD)
@@ -82,8 +83,11 @@ class ThreadPhases:
             step_ns = self._steps.popleft()
         if step_ns:
             self._settle(step_ns)
-        elif len(self._samples) > SAMPLES or len(self._rows) > SPANS:
+        elif len(self._samples) > self._most(SAMPLES) or len(self._rows) > self._most(SPANS):
             self._settle(max(self._from_ns, settled_ns))
+
+    def _most(self, may_wait: int) -> int:
+        return may_wait if any(self.signs) else FEW
 
     def _take(self, row: SpanRow) -> None:
         code = row[2]

@@ -107,6 +107,9 @@ class StackFold:
             here.unnamed.append((track, sample))
         if rows:
             here.latest_ns = max(here.latest_ns, rows[-1][1])
+        if here.is_worker and not here.trains:  # all of it is counted by what was open
+            here.threads.clear()
+            here.early.clear()
         named = list(_named(here))
         self._hand_on(here, rows, named)
         if here.is_worker:
@@ -154,7 +157,13 @@ class StackFold:
             if not process.is_worker:
                 _count_python(process, track, samples)
             thread = process.threads.get(track)
-            if thread is None and track in rows_of and len(process.threads) < _THREADS:
+            may_train = process.trains or not process.is_worker
+            if (
+                thread is None
+                and may_train
+                and track in rows_of
+                and len(process.threads) < _THREADS
+            ):
                 thread = process.threads[track] = ThreadPhases(keeps_recent=self._keeps_recent)
                 samples = process.early.pop(track, []) + samples
             if thread is not None:

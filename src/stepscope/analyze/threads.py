@@ -17,6 +17,9 @@ _SIGNS = {
 }
 
 
+_IDLE = 1000  # spans of a thread that shows no sign of steps: a worker's collections, say
+
+
 class Threads:
     """`update` with spans of any thread, `best` for the strongest sign of steps among them."""
 
@@ -34,6 +37,10 @@ class Threads:
             sign = _SIGNS.get(row[2])
             if sign is not None and not row[7] & FAILED:
                 self._signs[sign, track] = self._signs.get((sign, track), 0) + 1
+        signing = {track for _, track in self._signs}
+        for track, kept in self._rows.items():
+            if len(kept) > _IDLE and track not in signing:
+                del kept[: -_IDLE // 2]
 
     def best(self) -> tuple[FoundBy, int]:
         """The strongest sign of steps and the thread that shows most of it."""

@@ -25,6 +25,7 @@ MOST_ENDED = 256  # workers that have ended, of which something is kept
 _FIRST_ENDED, _NEWEST_ENDED = 32, 64  # of these
 _LEAST_PART_BYTES = 32 << 10
 _PARTS = 32  # of a run that is at its limit, at least
+_FOREIGN = -1
 _AT_ONCE = 8  # groups of parts, then the launcher has other things to do
 _NEWEST_SHARE = 8  # an eighth of the parts of a stream, the newest, stay whole
 
@@ -96,7 +97,8 @@ class Rotation:
         """Neighbours that are equally dense and make about one part when halved: the densest, and
         the oldest of these, first."""
         levels = [self._level(path, sizes[path]) for path in middle]
-        for at in sorted(range(len(middle)), key=lambda place: (levels[place], place)):
+        ours = [place for place in range(len(middle)) if levels[place] != _FOREIGN]
+        for at in sorted(ours, key=lambda place: (levels[place], place)):
             behind, total = at + 1, sizes[middle[at]]
             while behind < len(middle) and levels[behind] == levels[at]:
                 total += sizes[middle[behind]]
@@ -108,11 +110,16 @@ class Rotation:
                 yield tuple(middle[at:behind])
 
     def _level(self, path: Path, size: int) -> int:
+        """How thin a part is; _FOREIGN: it is none of ours, and stays as it is."""
         known = self._thinned.get(path)
         if known is None or known[0] != size:
-            reader = ArrowReader(path)
-            reader.close()
-            known = self._thinned[path] = (size, reader.thinned)
+            try:
+                reader = ArrowReader(path)
+                reader.close()
+                level = reader.thinned if reader.process is not None else _FOREIGN
+            except FormatError:
+                level = _FOREIGN
+            known = self._thinned[path] = (size, level)
         return known[1]
 
     # ---- workers that came and went ----

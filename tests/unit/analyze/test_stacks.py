@@ -504,3 +504,17 @@ def test_the_last_minute_is_told_by_phase_and_time_where_somebody_watches() -> N
         else:
             assert fold.since(THREAD, 0, round(12 * MS)) == ()
         assert fold.since(4711, 0, round(99 * MS)) == ()
+
+
+def test_a_worker_that_runs_for_days_holds_no_samples() -> None:
+    """GIVEN a worker with collections of its own, which look like spans of a loop
+    WHEN it goes on and on THEN its time is counted, and nothing waits for the end of a step."""
+    fold = StackFold()
+    for at in range(0, 20_000, 10):
+        collection = span(names.GC, at, at + 1, track=WORKER.pid)
+        sample = seen(at + 2, 0, names.WORKER_FETCH, track=WORKER.pid)
+        fold.update(WORKER, batch([collection, sample]))
+    (process,) = fold._processes.values()
+    assert (process.threads, process.early) == ({}, {})
+    spent = fold._workers[THREAD].between(0, 1 << 62)
+    assert sum(ns for _, (ns, _) in spent) == 2000 * MS

@@ -207,3 +207,10 @@ def test_of_workers_that_came_and_went_the_first_and_the_newest_stay(
     assert left_out.processes == 121 - len(pids)
     assert left_out.events == 3 * left_out.processes
     assert open_trace(run).losses.left_out_events == left_out.events
+
+
+def test_files_of_somebody_else_do_not_keep_a_run_from_its_limit(make_run: MakeRun) -> None:
+    run = make_run({f"rank-00000/99-9.{n:04d}.arrows": b"foreign!" * 500 for n in range(1, 9)})
+    most = record(run, 20, limit=60_000)
+    assert most <= 60_000
+    assert len(list(run.rglob("99-9.*.arrows"))) == 8
