@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stepscope.errors import FormatError
-from stepscope.model.live import LiveView, RunState
+from stepscope.model.live import LiveView, RunState, ToldNow
 from stepscope.session.finished_view import view_of_finished, view_of_summary
 from stepscope.session.live_view import command_line
 from stepscope.store.live import read_live
@@ -43,10 +43,18 @@ class ViewSource:
         meta = read_meta(self._run)
         now_unix = self._unix()
         if meta.get("ended_unix") is not None and (view := view_of_finished(self._run)) is not None:
-            self._final = view
-            return view
+            self._final = replace(view, told=self._told_last())
+            return self._final
         self._ask(now_unix)
         return self._while_it_runs(meta, now_unix)
+
+    def _told_last(self) -> tuple[ToldNow, ...]:
+        """Losses are not in the results: as they were when the run was last shown."""
+        try:
+            live = read_live(self._run)
+        except FormatError:
+            return ()
+        return live.told if live is not None else ()
 
     def _ask(self, now_unix: float) -> None:
         self._first_unix = self._first_unix or now_unix

@@ -107,7 +107,16 @@ def test_a_run_that_ends_while_it_is_watched_shows_its_report(run: Path) -> None
     final = source.next()
     assert (final.state, final.exit_code) == (RunState.FINISHED, 3)
     assert final.verdict == input_bound().verdict
+    assert final.told == made_view().told  # the loss stays in sight
     assert source.next() is final
+
+
+def test_a_live_json_that_is_torn_does_not_hide_a_report(run: Path) -> None:
+    write_summary(run, input_bound())
+    write_meta(run, _meta(ended_unix=NOW_UNIX, exit_code=0))
+    (run / "live.json").write_text("{")
+    view = ViewSource(run, Clock()).next()
+    assert (view.state, view.told) == (RunState.FINISHED, ())
 
 
 def test_a_finished_run_is_not_asked_for_anything(run: Path) -> None:
