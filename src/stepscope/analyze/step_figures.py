@@ -23,13 +23,15 @@ class StepFigures:
         self._recent: deque[int] = deque(maxlen=_RECENT)
         self._seen: set[str] = set()  # phases that there were so far
         self._began_ns = -1  # the window; -1: with the next step
-        self._steps = 0
+        self._steps = self._number = 0
         self._phases_ns: Counter[str] = Counter()
 
     def update(self, seen: StepSeen) -> list[Reading]:
         """What is known with the last step of a window; [] before."""
-        if self._began_ns < 0:
-            self._began_ns = seen.start_ns
+        if self._began_ns < 0 or seen.number != self._number + 1:  # some were not told
+            self._began_ns, self._steps = seen.start_ns, 0
+            self._phases_ns.clear()
+        self._number = seen.number
         self._steps += 1
         self._phases_ns.update(seen.phases_ns)
         if not seen.is_special:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from stepscope.analyze.fold import LoopFold
 from stepscope.analyze.phases import StepTime
 from stepscope.analyze.spans import INPUT_ITER, PHASES
 from stepscope.analyze.tally import Step
+from stepscope.model import names
 from stepscope.model.event import Batch
 from stepscope.model.phases import Phase
 from stepscope.model.watching import StepSeen
@@ -14,6 +17,14 @@ __all__ = ["StepsSeen"]
 
 # A step with any of these in it is not to be held against ordinary ones.
 _SPECIAL = frozenset((Phase.EVALUATION, Phase.CHECKPOINT_SAVE, Phase.PROFILING))
+
+
+class _Gap(NamedTuple):
+    """Events that were not looked at, and how many steps ended there. end_ns: 0: there is none."""
+
+    start_ns: int = 0
+    end_ns: int = 0
+    steps: int = 0
 
 
 class StepsSeen:
@@ -25,20 +36,41 @@ class StepsSeen:
     def __init__(self, rank: int, pid: int, began_ns: int, *, folds: bool = True) -> None:
         self._rank = rank
         self._loop = LoopFold(rank, pid, began_ns, self.take) if folds else None
-        self._steps = 0
+        self._steps = self._rows = 0
         self._new: list[StepSeen] = []
+        self._last_ns = 0  # the end of what was looked at
+        self._gap = _Gap()
 
     def update(self, batch: Batch) -> list[StepSeen]:
         if self._loop is not None:
             self._loop.update(batch)
+            self._rows += batch.count
+            self._last_ns = _end_ns(batch)
         new, self._new = self._new, []
         return new
+
+    def skip(self, batch: Batch) -> None:
+        """Instead of `update`: its steps are counted, and are not told."""
+        steps = sum(1 for _ in batch.places((names.OPTIMIZER_STEP,)))
+        start_ns = self._gap.start_ns or self._last_ns
+        self._gap = _Gap(start_ns, _end_ns(batch), self._gap.steps + steps)
+
+    @property
+    def rows_per_step(self) -> float:
+        """Events of an ordinary step, about."""
+        return self._rows / max(1, self._steps)
 
     def take(self, step: Step, time: StepTime) -> None:
         """A LoopFold's `on_step`."""
         if not step.number_of_steps:  # what comes between two steps and is part of none
             return
         self._steps += 1
+        gap = self._gap
+        if gap.end_ns and step.end_ns > gap.start_ns:
+            if step.start_ns < gap.end_ns:  # nobody knows where in it this one began
+                return
+            self._steps += gap.steps
+            self._gap = _Gap()
         phases_ns: dict[str, int] = {
             phase.value: wall_ns
             for phase, wall_ns in zip(PHASES, time.wall_ns, strict=True)
@@ -50,3 +82,8 @@ class StepsSeen:
         self._new.append(
             StepSeen(self._rank, self._steps, step.start_ns, step.end_ns, phases_ns, special)
         )
+
+
+def _end_ns(batch: Batch) -> int:
+    """About where it ends: rows stand in the order in which they ended."""
+    return batch.columns["time_ns"][-1] + batch.columns["duration_ns"][-1]

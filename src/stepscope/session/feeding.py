@@ -16,6 +16,7 @@ from stepscope.model import names
 from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
 from stepscope.model.watching import Reading, StepSeen
+from stepscope.session.step_budget import StepBudget
 
 __all__ = ["Feed", "Hears", "Newest", "memory_limit_bytes"]
 
@@ -56,15 +57,20 @@ class Feed:
     is told of, until it ends.
 
     is_told_steps: whoever calls `update` folds the loops anyway, and tells `on_step_of` of them
-    before.
+    before. budget: what looking at steps may cost; None: anything.
     """
 
     def __init__(
-        self, *listeners: Hears, has_launcher: bool = False, is_told_steps: bool = False
+        self,
+        *listeners: Hears,
+        has_launcher: bool = False,
+        is_told_steps: bool = False,
+        budget: StepBudget | None = None,
     ) -> None:
         self._listeners = listeners
         self._sampler = "launcher" if has_launcher else "program"
         self._folds = not is_told_steps
+        self._budget = budget
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -115,6 +121,17 @@ class Feed:
             self._read(self._samples.update(batch))
 
     def _tell_steps(self, one: _Process, batch: Batch) -> None:
+        if self._budget is None:
+            self._look_at(one, batch)
+            return
+        rows = self._budget.rows(batch.count, one.steps.rows_per_step)
+        if rows:
+            with self._budget:
+                self._look_at(one, batch.part(0, rows))
+        if rows < batch.count:
+            one.steps.skip(batch.part(rows, batch.count))
+
+    def _look_at(self, one: _Process, batch: Batch) -> None:
         for seen in one.steps.update(batch):
             if self._trains.setdefault(one.process.rank, one) is one:
                 self._step(one, seen)

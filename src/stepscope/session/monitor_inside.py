@@ -27,6 +27,7 @@ from stepscope.session.inside import Inside, inside
 from stepscope.session.machine_speed import MachineSpeed
 from stepscope.session.monitor_figures import Watched, monitoring_summary, nothing_measured
 from stepscope.session.recent import recent_fold
+from stepscope.session.step_budget import StepBudget
 
 if TYPE_CHECKING:
     from stepscope.notify.dispatch import Dispatcher
@@ -86,7 +87,7 @@ class MonitorInside:
         identity = Identity(_run_name(engine.run), platform.node())
         self._monitor = Monitor(self._settings, identity, self._explain, lambda: uuid.uuid4().hex)
         self._speed = MachineSpeed()
-        self._feed = Feed(self._speed, self._monitor)
+        self._feed = Feed(self._speed, self._monitor, budget=StepBudget())
         if self._newest is not None:
             self._feed.add(self._newest)
         self._engine = engine

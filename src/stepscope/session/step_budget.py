@@ -1,0 +1,49 @@
+"""How many steps a monitor in a program looks at: all of them, or as many as it may cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["StepBudget"]
+
+_SHARE: Final = 0.004  # of one CPU
+_CREDIT_NS: Final = 100_000_000  # to begin with: the first steps are all looked at
+_LONGEST_NS: Final = 10_000_000_000  # without a look at some: or else it would pass for a stall
+_LEAST_ROWS: Final = 64  # events, or
+_LEAST_STEPS: Final = 4  # so many steps' worth of them, are looked at in a row
+
+
+class StepBudget:
+    """Ask `rows` before each batch of events, and tell what looking at them took.
+
+    cpu_ns: CPU time of this thread so far. now_ns: the clock.
+    """
+
+    def __init__(
+        self,
+        cpu_ns: Callable[[], int] = time.thread_time_ns,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._cpu_ns, self._now_ns = cpu_ns, now_ns
+        self._start_ns = self._last_ns = now_ns()
+        self._spent_ns = self._began_ns = 0
+
+    def rows(self, count: int, rows_per_step: float) -> int:
+        """How many of the first events of a batch to look at."""
+        now_ns = self._now_ns()
+        if self._spent_ns <= _CREDIT_NS + _SHARE * (now_ns - self._start_ns):
+            wanted = count
+        elif now_ns - self._last_ns >= _LONGEST_NS:
+            wanted = max(_LEAST_ROWS, round(_LEAST_STEPS * rows_per_step))
+        else:
+            return 0
+        self._last_ns = now_ns
+        return min(count, wanted)
+
+    def __enter__(self) -> None:
+        self._began_ns = self._cpu_ns()
+
+    def __exit__(self, *_: object) -> None:
+        self._spent_ns += self._cpu_ns() - self._began_ns
