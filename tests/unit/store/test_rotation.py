@@ -11,6 +11,7 @@ import pytest
 from stepscope.model import names
 from stepscope.model.event import Row
 from stepscope.store import convert, rotation, thinning
+from stepscope.store.arrow import ArrowReader
 from stepscope.store.convert import Converter
 from stepscope.store.layout import segments
 from stepscope.store.left_out import read_left_out
@@ -210,7 +211,8 @@ def test_of_workers_that_came_and_went_the_first_and_the_newest_stay(
 
 
 def test_files_of_somebody_else_do_not_keep_a_run_from_its_limit(make_run: MakeRun) -> None:
-    run = make_run({f"rank-00000/99-9.{n:04d}.arrows": b"foreign!" * 500 for n in range(1, 9)})
-    most = record(run, 20, limit=60_000)
-    assert most <= 60_000
+    run = make_run({f"rank-00000/99-9.{n:04d}.arrows": b"foreign!" * 50 for n in range(1, 9)})
+    most = record(run, 25, LIMIT)
+    assert most <= LIMIT
+    assert any(ArrowReader(path).thinned for path in run.rglob("41-1.*.arrows"))
     assert len(list(run.rglob("99-9.*.arrows"))) == 8
