@@ -13,11 +13,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
-from stepscope.errors import MissingExtraError, UsageError
+from stepscope.errors import MissingExtraError
 from stepscope.model.alert import Alert
 from stepscope.model.watching import Reading
+from stepscope.notify.http import check_headers, check_url
 from stepscope.notify.options import Options
 from stepscope.notify.secrets import resolve, short_hash
 from stepscope.notify.series import AlertMarks, Newest, labelled
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OtlpSettings", "OtlpSink", "make"]
 
-_BASE_VARIABLE: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _VARIABLES: Final = (
-    _BASE_VARIABLE,
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
     "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
 )
@@ -67,9 +66,12 @@ def make(options: Options, context: SinkContext) -> OtlpSink:
     )
     interval_s = options.number("interval_s", 10.0, least=0.1)
     options.done()
-    _check(settings.endpoint, options.where("endpoint"))
+    check_headers(headers, options.where("headers"))
+    if settings.endpoint:
+        check_url(settings.endpoint, options.where("endpoint"))
     for variable in () if settings.endpoint else _VARIABLES:
-        _check(os.environ.get(variable, ""), variable)
+        if os.environ.get(variable):
+            check_url(os.environ[variable], variable)
     return OtlpSink(f"otlp-{short_hash(written)}", settings, context, interval_s)
 
 
@@ -113,14 +115,3 @@ class OtlpSink:
 
                 self._client_made = OtlpClient(self._settings, self._context)
             return self._client_made
-
-
-def _check(url: str, what: str) -> None:
-    """UsageError: that is no address. It is not shown: there may be a password in it."""
-    try:
-        parts = urlsplit(url)
-        is_one = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        is_one = False
-    if url and not is_one:
-        raise UsageError(f"{what} has to be an address like http://localhost:4318.")

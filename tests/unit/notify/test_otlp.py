@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,6 +25,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from stepscope.errors import UsageError
 from stepscope.model.metric_table import METRICS, MetricType
 from stepscope.model.watching import Reading
+from stepscope.notify.dispatch import Dispatcher
+from stepscope.notify.memory_outbox import MemoryOutbox
 from stepscope.notify.otlp import OtlpSink, make
 from stepscope.notify.sink import AlertSink, HearsAlerts, MetricsSink, SinkError
 from tests.unit.notify.exports import ALERT, RESOLVED, context, every_metric, options
@@ -320,16 +323,47 @@ def test_one_half_can_go_on_when_the_other_is_closed(sink: OtlpSink, collector: 
     "endpoint", ["collector:4318", "ftp://collector", "https://:1", "http://a:b@c:d", "s3cret"]
 )
 def test_an_endpoint_that_is_none_is_said_without_showing_it(tmp_path: Path, endpoint: str) -> None:
-    with pytest.raises(
-        UsageError, match="endpoint of the otlp sink has to be an address"
-    ) as raised:
+    with pytest.raises(UsageError, match="endpoint of the otlp sink is no address") as raised:
         make(options("otlp", endpoint=endpoint), context(tmp_path))
     assert endpoint not in str(raised.value)
+
+
+def test_a_header_that_cannot_be_sent_is_said_without_showing_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the value of key holds") as raised:
+        make(options("otlp", headers={"key": "s3cret\nx"}), context(tmp_path))
+    assert "s3cret" not in str(raised.value)
+
+
+def test_an_alert_waits_for_a_collector_that_is_down_and_arrives_once(
+    sink: OtlpSink, collector: Collector
+) -> None:
+    collector.status = 500
+    dispatcher = Dispatcher(MemoryOutbox(), [sink], [sink])
+    dispatcher.tell(ALERT)
+    dispatcher.update([Reading(1, "loss", 1.0)])
+    wait_for(lambda: sink.name in dispatcher.troubles)
+    collector.status = 200
+    dispatcher.tell(RESOLVED)
+    wait_for(lambda: dispatcher.counts().delivered == 2)
+    assert dispatcher.close(patience_s=60)
+    bodies = [
+        one.resource_logs[0].scope_logs[0].log_records[0].body.string_value
+        for one in collector.logs
+    ]
+    assert bodies == [ALERT.message, RESOLVED.message]
+    assert "stepscope.loss" in metrics_in(collector.metrics[-1])
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_a_variable_that_holds_no_address_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "nowhere")
-    with pytest.raises(UsageError, match="OTEL_EXPORTER_OTLP_LOGS_ENDPOINT has to be"):
+    with pytest.raises(UsageError, match="OTEL_EXPORTER_OTLP_LOGS_ENDPOINT is no address"):
         make(options("otlp"), context(tmp_path))
