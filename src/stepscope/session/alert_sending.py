@@ -16,7 +16,8 @@ from stepscope.notify.build import ALERT_TYPES, make_sinks
 from stepscope.notify.courier import Courier
 from stepscope.notify.sink import AlertSink, SinkContext
 from stepscope.session.watch_rules import load_rules
-from stepscope.store.alerts import Leftovers, pending_everywhere
+from stepscope.store.alerts import pending_everywhere
+from stepscope.store.leftovers import Leftovers
 from stepscope.store.rundir import find_run, read_meta
 
 __all__ = ["Sent", "send_waiting"]

@@ -125,7 +125,7 @@ def rows_in_files(run: Path) -> list[tuple[Row, str]]:
     return list(rows.values())
 
 
-def import_runs(database: sqlite3.Connection, runs: Path) -> None:
+def import_runs(database: sqlite3.Connection, runs: Path, now_unix: float) -> None:
     """What the files of the runs say and the index does not know. What it knows of runs that the
     user deleted is forgotten: nobody asks for their alerts any more."""
     known = {row[0] for row in database.execute("SELECT DISTINCT run FROM alerts").fetchall()}
@@ -134,11 +134,12 @@ def import_runs(database: sqlite3.Connection, runs: Path) -> None:
         database.executemany(f"DELETE FROM {table} WHERE run = ?", gone)
     found = {str(path.parent) for path in runs.glob(f"*/{ALERTS_FILE}")}
     for run in sorted(found | known):
-        import_run(database, Path(run))
+        import_run(database, Path(run), now_unix)
 
 
-def import_run(database: sqlite3.Connection, run: Path) -> None:
-    """As import_runs, of this one, if its files changed since last time."""
+def import_run(database: sqlite3.Connection, run: Path, now_unix: float) -> None:
+    """As import_runs, of this one, if its files changed since last time. Their owners are believed
+    to be at work from now on: they may just not have got to the index."""
     name, size = str(run), files_size(run)
     known = database.execute("SELECT bytes FROM alert_files WHERE run = ?", (name,)).fetchone()
     if size == (known[0] if known else 0):
@@ -147,7 +148,7 @@ def import_run(database: sqlite3.Connection, run: Path) -> None:
         _save_alert(database, name, notice.alert)
     for row, owner in rows_in_files(run):
         if row.state is not DeliveryState.PENDING or not _is_known(database, row):
-            save(database, [row], owner, row.alert.told_unix)
+            save(database, [row], owner, now_unix)
     database.execute("INSERT OR REPLACE INTO alert_files VALUES (?, ?)", (name, size))
 
 
@@ -167,27 +168,32 @@ def claim(
 ) -> list[Row]:
     """What is pending for a sink and nobody is at work on is now `owner`'s: all of it, so that it
     stays in order. run: of this one alone."""
-    where = "sink = ? AND state = 'pending' AND owner != ?"
-    values: list[Any] = [sink, owner]
-    if run is not None:
-        where, values = f"{where} AND deliveries.run = ?", [*values, run]
-    found = database.execute(
-        "SELECT id, deliveries.run, sink, state, attempts, at_unix, error, body, owner,"
-        f" claimed_unix FROM deliveries JOIN alerts USING (notice) WHERE {where} ORDER BY number"
-        f" LIMIT {_MOST}",
-        values,
-    ).fetchall()
-    gone = {one for one in {line[8] for line in found} if not one or is_gone(one)}
-    free = [line for line in found if line[8] in gone or _is_over(line[9], now_unix)]
+    for path in {path for _, path in _free(database, sink, owner, now_unix, run)}:
+        import_run(database, Path(path), now_unix)  # it may have been taken: the files know
+    free = [id for id, _ in _free(database, sink, owner, now_unix, run)]
     database.executemany(
         "UPDATE deliveries SET owner = ?, claimed_unix = ? WHERE id = ?",
-        [(owner, now_unix, line[0]) for line in free],
+        [(owner, now_unix, id) for id in free],
     )
     database.execute(  # and we are still at work on what was ours
         "UPDATE deliveries SET claimed_unix = ? WHERE owner = ? AND state = 'pending'",
         (now_unix, owner),
     )
-    return [row for line in free if (row := _row(line[1:8])) is not None]
+    taken = set(free)
+    return [row for row in rows_of(database, run, sink) if row.id in taken] if taken else []
+
+
+def _free(
+    database: sqlite3.Connection, sink: str, owner: str, now_unix: float, run: str | None
+) -> list[tuple[str, str]]:
+    """Deliveries by id, and their runs."""
+    found = database.execute(
+        "SELECT id, run, owner, claimed_unix FROM deliveries WHERE sink = ?1 AND state = 'pending'"
+        f" AND owner != ?2 AND (?3 IS NULL OR run = ?3) ORDER BY number LIMIT {_MOST}",
+        (sink, owner, run),
+    ).fetchall()
+    gone = {one for one in {line[2] for line in found} if not one or is_gone(one)}
+    return [line[:2] for line in found if line[2] in gone or _is_over(line[3], now_unix)]
 
 
 def _is_over(claimed_unix: float, now_unix: float) -> bool:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -209,6 +211,46 @@ def test_what_a_server_that_hangs_did_not_take_the_next_run_delivers(run: Path, 
     assert hook.keys == ["a:firing"]
     (record,) = alerts_of(run)
     assert record.deliveries[0].state is DeliveryState.DELIVERED
+
+
+_TELLING = """
+import sys
+from pathlib import Path
+from stepscope.notify.dispatch import Dispatcher
+from stepscope.notify.webhook import Webhook, WebhookSettings
+from stepscope.store.alerts import AlertStore
+from tests.unit.notify.alerts_by_hand import firing
+run, port = Path(sys.argv[1]), int(sys.argv[2])
+run.mkdir()
+hook = Webhook(WebhookSettings(f"http://127.0.0.1:{port}", "hook", timeout_s=30.0))
+dispatcher = Dispatcher(AlertStore(run.parent, run), [hook])
+dispatcher.start()
+for number in range(10):
+    dispatcher.tell(firing(f"{run.name}{number}"))
+sys.exit(not dispatcher.close(60.0))
+"""
+
+
+def test_processes_that_share_a_sink_deliver_what_is_left_once(run: Path, hook: Hook) -> None:
+    left = AlertStore(run.parent, run)
+    for number in range(10):
+        left.add(firing(f"r{number}"), ["hook"])
+    left.close()
+    root = str(Path(__file__).parents[3])
+    programs = [
+        subprocess.Popen(
+            [sys.executable, "-c", _TELLING, str(run.parent / name), str(hook.port)],
+            cwd=root,
+            env=os.environ | {"PYTHONPATH": root},
+        )
+        for name in "st"
+    ]
+    assert [program.wait(PATIENCE_S) for program in programs] == [0, 0]
+    expected = [f"{name}{number}:firing" for name in "rst" for number in range(10)]
+    assert sorted(hook.keys) == expected
+    for name in "rst":  # and in order
+        own = [key for key in hook.keys if key.startswith(name)]
+        assert own == [f"{name}{number}:firing" for number in range(10)]
 
 
 def test_a_forked_child_tells_nobody_and_the_parent_goes_on() -> None:

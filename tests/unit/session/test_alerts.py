@@ -173,6 +173,8 @@ def test_a_run_elsewhere_needs_no_folder_of_runs(
     for path in Path("runs").iterdir():
         path.unlink()
     Path("runs").rmdir()
+    told = json.loads((elsewhere / "alerts.jsonl").read_text())
+    (elsewhere / "alerts.jsonl").write_text(json.dumps(told | {"owner": ""}))
     assert main(["alerts", str(elsewhere), "--send"]) == 0
     assert hook.keys == ["a:firing"]
     capsys.readouterr()

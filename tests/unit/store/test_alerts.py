@@ -17,9 +17,10 @@ import pytest
 from stepscope.model.alert import Alert, AlertState
 from stepscope.model.delivery import DeliveryState
 from stepscope.model.finding import Finding, Location
-from stepscope.store import alerts as module
+from stepscope.store import leftovers
 from stepscope.store.alert_files import append_line
-from stepscope.store.alerts import AlertStore, Leftovers, alerts_of, pending_everywhere
+from stepscope.store.alerts import AlertStore, alerts_of, pending_everywhere
+from stepscope.store.leftovers import Leftovers
 from stepscope.store.outbox import LEASE_S
 
 HOOK, LOG = "webhook https://example.org #12345678", "log alerts.log"
@@ -179,7 +180,7 @@ def locked(runs: Path) -> Iterator[None]:
 
 
 def test_a_locked_index_is_caught_up_with_later(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(leftovers, "_PATIENCE_S", 0.05)
     store = AlertStore(run.parent, run)
     with locked(run.parent):
         store.add(alert(), [HOOK])
@@ -193,13 +194,27 @@ def test_a_locked_index_is_caught_up_with_later(run: Path, monkeypatch: pytest.M
 def test_what_was_delivered_while_the_index_was_locked_is_not_sent_by_the_next(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(leftovers, "_PATIENCE_S", 0.05)
     store = AlertStore(run.parent, run)
     store.add(alert(), [HOOK])
     with locked(run.parent):
         store.delivered(store.pending(HOOK, 1)[0].id)
     assert ids(Leftovers(run.parent)) == []
     assert pending_everywhere(run.parent, HOOK) == []
+
+
+def test_nor_by_one_that_was_there_before(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "_PATIENCE_S", 0.05)
+    now = [1000.0]
+    first = AlertStore(run.parent, run, lambda: now[0])
+    second = AlertStore(run.parent, make_run(run.parent, "s"), lambda: now[0])
+    assert ids(second) == []
+    first.add(alert(), [HOOK])
+    with locked(run.parent):
+        first.delivered(first.pending(HOOK, 1)[0].id)
+        first.close()
+    now[0] += LEASE_S + 1.0  # as if its process had ended
+    assert ids(second) == []
 
 
 def test_a_full_disk_is_caught_up_with_later(run: Path) -> None:
@@ -215,7 +230,7 @@ def test_a_full_disk_is_caught_up_with_later(run: Path) -> None:
 
 
 def test_what_memory_has_no_room_for_is_counted(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST", 2)
+    monkeypatch.setattr(leftovers, "MOST_WAITING", 2)
     store = AlertStore(run.parent, run)
     (run / "alerts.jsonl").mkdir()  # nothing can be written there
     for id in "abc":
