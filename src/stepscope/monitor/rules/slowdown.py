@@ -24,8 +24,10 @@ _KEPT: Final = 128  # steps, whose phases are compared
 _FEWEST: Final = 8  # before the change, to compare with
 _TOLD: Final = 3  # phases that grew
 _AGAIN: Final = 8  # steps between two looks at what is not confirmed yet
-_CONFIRMED: Final = 0.5  # of the least slow-down, by which all steps since are slower
+_CONFIRMED: Final = 0.8  # of the least slow-down, by which all steps since are slower
 _ERRORS: Final = 2.5  # standard errors
+_BLOCK: Final = 8  # neighbours
+_BLOCKS: Final = 6  # of them, to tell how much they differ
 _LEVEL: Final = 15  # steps that tell what a step takes now
 _WAITING: Final = 0.9  # of the severity, where a rank waits for another
 _ODD: Final = 2.0  # times the median: a step of its own kind, which says little about phases
@@ -197,9 +199,15 @@ def _is_slower(before: Sequence[float], after: Sequence[float], least: float) ->
     if len(before) < 2 or len(after) < 2:
         return False
     means = statistics.fmean(before), statistics.fmean(after)
-    variances = statistics.variance(before), statistics.variance(after)
-    error = math.sqrt(variances[0] / len(before) + variances[1] / len(after))
+    error = math.sqrt(_variance(before) / len(before) + _variance(after) / len(after))
     return means[1] - means[0] >= max(least * means[0], _ERRORS * error)
+
+
+def _variance(values: Sequence[float]) -> float:
+    """Of a value, as it tells in means of many: more than its own where neighbours are alike."""
+    blocks = [statistics.fmean(values[at : at + _BLOCK]) for at in range(0, len(values), _BLOCK)]
+    of_blocks = _BLOCK * statistics.variance(blocks) if len(blocks) >= _BLOCKS else 0.0
+    return max(statistics.variance(values), of_blocks)
 
 
 def _means_s(steps: Sequence[StepSeen]) -> dict[str, float]:
