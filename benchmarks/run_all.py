@@ -15,7 +15,7 @@ from harness import progress, table
 
 FOLDER = Path(__file__).parent
 NOT_BENCHMARKS = ("harness.py", "made_week.py", "processes.py", "run_all.py", "turns.py")
-PARTS = "gains_*.py"  # what gains.py is made of
+PARTS = ("gains_*.py", "detector_*.py")  # what gains.py and detectors.py are made of
 
 
 def benchmarks(wanted: list[str]) -> list[Path]:
@@ -24,7 +24,7 @@ def benchmarks(wanted: list[str]) -> list[Path]:
 
 
 def _is_part(path: Path) -> bool:
-    return path.name in NOT_BENCHMARKS or path.match(PARTS)
+    return path.name in NOT_BENCHMARKS or any(map(path.match, PARTS))
 
 
 def last_line(output: str) -> dict[str, Any]:

@@ -23,9 +23,9 @@ FALL = 0.25  # of the growth; when the level falls by more, what grew is given b
 LATE = 0.5  # the last quarter has to be so steep at least, against all
 ERRORS = 4.0  # of the line, that growth has to be
 STRETCHES = (1.0, 0.75, 0.5, 0.35, 0.25)  # of the points, the last ones: it may have begun late
-PEAKS = 48  # points that a line is drawn through
+RUNS = 24  # points that a line is drawn through
 CHANGE = 1.5  # times the distance of the middles of the halves is it to that of the time to come
-HIGH = 0.6  # quantile of the peaks
+HIGH = 0.7  # quantile of the peaks
 LEAST_SHARE = 0.01  # of the limit: growth by less may be an allocator's
 
 
@@ -94,11 +94,11 @@ class LimitForecast:
 
 
 class _Growth(NamedTuple):
-    """A line through the peaks of a stretch that grows.
+    """A line through a stretch that grows.
 
     rates: the slowest and the fastest that it may have. to_come: how much more is to be expected,
-    if it slows down as it did. above: how far a peak lies above the line, a usual high one (it is
-    one of those that does not fit) and the highest.
+    if it slows down as it did. above: how far peaks lie above the line, a usual one (such a one is
+    the first that does not fit) and the highest.
     """
 
     line: Trend
@@ -135,28 +135,40 @@ def _growth_of(points: Sequence[Point], before: Sequence[Point]) -> _Growth | No
     has_been_higher = max((point.high for point in before), default=-math.inf) > points[-1].high
     if has_been_higher or not _is_steady(points):
         return None
-    xs, peaks = _peaks(points)
-    line, halves = trend(xs, peaks), _half_slopes(xs, peaks)
-    if line is None or min(line.slope, *halves) <= 0.0:
+    lows, peaks = _extremes(points)
+    # The slope comes from what lies closer to a line: with samples taken at any moment of a step
+    # that is mostly what is left when a step has let go of its own.
+    lines = [(line, side) for side in (lows, peaks) if (line := trend(*side)) is not None]
+    if not lines:
         return None
-    span = xs[-1] - xs[0]
-    grown = line.slope * span
-    error = line.spread * math.sqrt(12.0 / len(xs))
-    if grown < ERRORS * error:
+    line, side = min(lines, key=lambda one: one[0].spread)
+    halves, span = _half_slopes(*side), side[0][-1] - side[0][0]
+    error = line.spread * math.sqrt(12.0 / len(side[0]))
+    if min(line.slope, *halves) <= 0.0 or line.slope * span < ERRORS * error:
         return None
     # As the second half differs from the first, so the time to come may from both.
     away = 2 * error / span + CHANGE * abs(halves[1] - halves[0])
-    slowest, fastest = max(line.slope - away, line.slope / 4), line.slope + away
-    left = [peak - line.intercept - line.slope * x for x, peak in zip(xs, peaks, strict=True)]
+    rates = max(line.slope - away, line.slope / 4), line.slope + away
+    left = [peak - line.intercept - line.slope * x for x, peak in zip(*peaks, strict=True)]
     above = max(0.0, quantile(left, HIGH) or 0.0), max(0.0, *left)
-    return _Growth(line, (slowest, fastest), grown, _to_come(halves, span), xs[0], above)
+    to_come = _to_come(halves, span)
+    return _Growth(line, rates, line.slope * span, to_come, points[0].x, above)
 
 
-def _peaks(points: Sequence[Point]) -> tuple[list[float], list[float]]:
-    """The highest values of runs of neighbours, and where: not more than a line needs."""
-    runs = list(pairwise(_edges(len(points), min(PEAKS, len(points)))))
-    highest = [max(points[a:b], key=lambda point: point.high) for a, b in runs]
-    return [point.x for point in highest], [point.high for point in highest]
+_Side = tuple[list[float], list[float]]
+
+
+def _extremes(points: Sequence[Point]) -> tuple[_Side, _Side]:
+    """The lowest values of runs of neighbours, and the highest, and where: not more of them than a
+    line needs."""
+    edges = _edges(len(points), min(RUNS, len(points)))
+    runs = [points[a:b] for a, b in pairwise(edges)]
+    lowest = [min(run, key=lambda point: point.low) for run in runs]
+    highest = [max(run, key=lambda point: point.high) for run in runs]
+    return (
+        ([point.x for point in lowest], [point.low for point in lowest]),
+        ([point.x for point in highest], [point.high for point in highest]),
+    )
 
 
 def _edges(count: int, parts: int) -> list[int]:
