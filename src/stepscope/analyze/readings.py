@@ -75,6 +75,7 @@ class _Rank:
         self.cpu: dict[int, _Counter] = {}
         self.held: dict[int, _Held] = {}
         self.disk: dict[tuple[str, int], _Counter] = {}
+        self._gone: dict[str, float] = {}  # what processes that have ended had counted
         self.touched: set[str] = set()  # since the round began
         self.limit_bytes = 0.0  # as it was told last
 
@@ -96,6 +97,10 @@ class _Rank:
         for pid in [pid for pid, one in self.cpu.items() if not one.is_alive(now_ns)]:
             del self.cpu[pid]
             self.held.pop(pid, None)
+            for name in _DISK:
+                counted = self.disk.pop((name, pid), None)
+                if counted is not None:
+                    self._gone[name] = self._gone.get(name, 0.0) + counted.total
 
     def cpu_ratio(self) -> float | None:
         """CPUs that are kept busy; None: too early to tell."""
@@ -111,7 +116,8 @@ class _Rank:
     def totals(self) -> Iterator[tuple[str, float]]:
         for name, metric in _DISK.items():
             if name in self.touched:
-                yield metric, sum(one.total for (of, _), one in self.disk.items() if of == name)
+                counted = sum(one.total for (of, _), one in self.disk.items() if of == name)
+                yield metric, counted + self._gone.get(name, 0.0)
 
 
 class SampleReadings:

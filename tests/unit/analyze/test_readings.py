@@ -121,3 +121,14 @@ def test_every_gpu_is_a_series_of_its_own() -> None:
 
 def test_nothing_sampled_is_nothing_told() -> None:
     assert made(sample(names.LOSS, 0, 1.0)) == []
+
+
+def test_thousands_of_workers_that_ended_are_kept_as_a_sum() -> None:
+    readings, found = SampleReadings(of_the_only_rank), []
+    for number in range(1000):
+        at, pid = number * 20_000.0, 100 + number
+        events = [cpu(at + part, part, pid) for part in (0.0, 1000.0)]
+        events.append(sample(names.PROCESS_READ_BYTES, at + 1000, 50, pid))
+        found += values(readings.update(batch(events)), "disk_read_bytes_total")
+    assert found[-1] == 1000 * 50
+    assert len(readings._ranks[0].disk) < 10
