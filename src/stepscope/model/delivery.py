@@ -57,9 +57,8 @@ class AlertRecord(NamedTuple):
 
 
 class OutboxCounts(NamedTuple):
-    """pending, delivered, refused: deliveries. unsaved: of them, those that are in memory alone.
-
-    lost: notices that could not be kept at all, for want of disk and room.
+    """pending, delivered, refused: deliveries. unsaved: notices and deliveries that are not on disk
+    as they are in memory. lost: those that could not be kept at all, for want of disk and room.
     """
 
     pending: int = 0

@@ -46,6 +46,7 @@ class AlertStore(Leftovers):
         notice = Notice(alert, tuple(sinks), self._owner)
         with self._lock:
             self._keep(self._folder / ALERTS_FILE, notice_line(notice))
+            self._remember(Row(str(self._folder), alert, ""))
             for sink in sinks:
                 self._await(Row(str(self._folder), alert, sink))
         self._write()
@@ -60,7 +61,8 @@ class AlertStore(Leftovers):
         elif len(self._waiting) >= MOST_WAITING:
             return  # the file has it: the next process delivers it
         self._known.add(row.id)
-        self._waiting[row.id] = self._unsaved[row.id] = row
+        self._waiting[row.id] = row
+        self._remember(row)
 
 
 def alerts_of(run: Path, runs: Path | None = None) -> list[AlertRecord]:

@@ -70,7 +70,7 @@ class Leftovers:
             if row is None:
                 return
             row = Row(*row[:3], state, row.attempts + 1, at_unix, error)
-            self._unsaved[id] = row
+            self._remember(row)
             if state is DeliveryState.PENDING:
                 self._waiting[id] = row
             else:
@@ -102,6 +102,12 @@ class Leftovers:
             self._unwritten.append((path, line))
         else:
             self._lost += 1
+
+    def _remember(self, row: Row) -> None:
+        """For the index. Beyond what memory has room for, it will learn of it from the files."""
+        if len(self._unsaved) >= MOST_WAITING:
+            del self._unsaved[next(iter(self._unsaved))]
+        self._unsaved[row.id] = row
 
     def _write(self) -> None:
         """What no file holds yet, in order, as far as the disk takes it."""

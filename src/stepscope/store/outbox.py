@@ -59,7 +59,7 @@ _STATEMENTS: Final = (
 
 
 class Row(NamedTuple):
-    """A delivery as it is remembered. run: its folder."""
+    """A delivery as it is remembered. run: its folder. sink "": none, there is only the alert."""
 
     run: str
     alert: Alert
@@ -97,6 +97,8 @@ def save(database: sqlite3.Connection, rows: Iterable[Row], owner: str, now_unix
     """As they are now. What a sink took stays taken, whoever says otherwise."""
     for row in rows:
         _save_alert(database, row.run, row.alert)
+        if not row.sink:
+            continue
         made = (row.id, row.run, notice_key(row.alert), row.sink)
         stands = (row.state.value, row.attempts, row.at_unix, row.error, owner, now_unix)
         database.execute(_SAVE, (*made, *stands))

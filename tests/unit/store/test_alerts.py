@@ -69,6 +69,17 @@ def test_an_alert_is_in_the_runs_own_file_and_waits_for_each_of_its_sinks(run: P
     assert ids(store, "nobody") == []
 
 
+def test_an_alert_that_nobody_is_to_hear_of_is_in_the_index_too(run: Path) -> None:
+    store = AlertStore(run.parent, run)
+    store.add(alert("a"), [])
+    store.add(alert("b"), [])
+    with contextlib.closing(sqlite3.connect(run.parent / "index.sqlite")) as database:
+        found = database.execute("SELECT notice, run FROM alerts ORDER BY notice").fetchall()
+        assert database.execute("SELECT count(*) FROM deliveries").fetchone() == (0,)
+    assert found == [("a:firing", str(run.resolve())), ("b:firing", str(run.resolve()))]
+    assert store.counts() == (0, 0, 0, 0, 0)
+
+
 def test_what_a_sink_took_is_not_offered_again(run: Path) -> None:
     store = AlertStore(run.parent, run)
     store.add(alert(), [HOOK, LOG])
@@ -185,7 +196,7 @@ def test_a_locked_index_is_caught_up_with_later(run: Path, monkeypatch: pytest.M
     with locked(run.parent):
         store.add(alert(), [HOOK])
         assert ids(store) == ["a"]
-        assert store.counts().unsaved == 1
+        assert store.counts().unsaved == 2  # the alert and its delivery
     store.add(alert("b"), [HOOK])
     assert store.counts().unsaved == 0
     assert [row.alert.id for row in pending_everywhere(run.parent, HOOK)] == ["a", "b"]
