@@ -16,7 +16,7 @@ from stepscope.record.recorder import Recorder
 __all__ = ["Look"]
 
 OPERATOR_STEPS: Final = 3  # as in OPERATOR_PLANS: their means can be taken together
-MOST_SHARE: Final = 0.2  # of the time of the capture, that timing layers may take
+MOST_SHARE: Final = 0.1  # of the time of the capture, that timing layers may take
 
 
 class Look:

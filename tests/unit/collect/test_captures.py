@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from stepscope.collect import capture_thread
+from stepscope.collect import capture_look, capture_thread
 from stepscope.collect.captures import Captures
 from stepscope.collect.stacks import StackCollector
 from stepscope.model import names
@@ -84,6 +84,7 @@ def training(
 ) -> Iterator[Training]:
     monkeypatch.setattr(capture_thread, "IDLE_S", 0.01)
     monkeypatch.setattr(capture_thread, "BUSY_S", 0.01)
+    monkeypatch.setattr(capture_look, "MOST_SHARE", 1e9)  # steps are tiny here
     made = Training(recorder, tmp_path, read)
     yield made
     made.hooks.stop()
@@ -154,6 +155,16 @@ def test_a_step_that_does_not_end_is_left_later_and_does_not_count(training: Tra
     training.step()
     assert not training.is_watched()
     assert not training.captures.is_looking
+
+
+def test_layers_are_timed_in_no_more_steps_than_that_may_cost(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture_look, "MOST_SHARE", 0.0)
+    training.ask(steps=6)
+    training.until(lambda: 1 in training.ends())
+    told = training.ends()[1]
+    assert (told["steps"], told["layered"]) == (6, 1)
 
 
 def test_captures_are_taken_one_after_the_other(training: Training) -> None:
