@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from harness import Result, Target, at_most, progress, table
@@ -50,7 +51,7 @@ class Point(NamedTuple):
     """What the launcher holds at some time of the week."""
 
     share: float
-    rss_mb: float
+    rss_mb: float  # the middle of the tenth before: converting a file takes some for a moment
     disk_mb: float
     files: int
     descriptors: int
@@ -116,14 +117,18 @@ def _simulate(run: Path, steps: int, tell: Callable[[Point], None]) -> dict[str,
     week, launcher = MadeWeek(run), Launcher(run, DEFAULTS.limit_bytes)
     minutes = max(_TENTHS, steps // STEPS_A_MINUTE)
     points: list[Point] = []
-    most_bytes = 0
+    rss_bytes: list[int] = []  # of this tenth
+    most_bytes = most_rss_bytes = 0
     for minute in range(1, minutes + 1):
         week.next_minute()
         launcher.look(week.now_ns, week.running, in_full=minute % _IN_FULL_EVERY == 1)
+        rss_bytes.append(_rss_bytes())
         if minute % 10 == 0:
             most_bytes = max(most_bytes, _disk_bytes(run))
         if minute * _TENTHS // minutes > len(points):
-            points.append(_point(minute / minutes, run))
+            points.append(_point(minute / minutes, run, median(rss_bytes)))
+            most_rss_bytes = max(most_rss_bytes, *rss_bytes)
+            rss_bytes.clear()
             tell(points[-1])
     launcher.converter.close()
     if launcher.converter.problems:
@@ -134,6 +139,7 @@ def _simulate(run: Path, steps: int, tell: Callable[[Point], None]) -> dict[str,
         "steps": float(minutes * STEPS_A_MINUTE),
         "steps_missed": float(minutes * STEPS_A_MINUTE - loop.steps),
         "rss_mb": points[-1].rss_mb,
+        "rss_mb_most": most_rss_bytes / MB,
         "rss_growth_mb": points[-1].rss_mb - settled.rss_mb,
         "disk_mb_most": most_bytes / MB,
         "limit_mb": DEFAULTS.limit_bytes / MB,
@@ -144,10 +150,10 @@ def _simulate(run: Path, steps: int, tell: Callable[[Point], None]) -> dict[str,
     }
 
 
-def _point(share: float, run: Path) -> Point:
+def _point(share: float, run: Path, rss_bytes: float) -> Point:
     return Point(
         share,
-        _rss_bytes() / MB,
+        rss_bytes / MB,
         _disk_bytes(run) / MB,
         sum(1 for path in run.rglob("*") if path.is_file()),
         len(os.listdir("/proc/self/fd")),  # noqa: PTH208 - counts itself, always

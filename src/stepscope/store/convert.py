@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+
 from stepscope.errors import FormatError, RunNotFoundError
 from stepscope.model.event import Batch
 from stepscope.store.arrow import ArrowWriter, Position
@@ -110,6 +112,7 @@ class Converter:
                 took = True
         if took:
             self._rotate()
+            pa.default_memory_pool().release_unused()  # there is nothing to do for a while
 
     def close(self) -> None:
         for base in list(self._streams):
