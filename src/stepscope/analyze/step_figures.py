@@ -23,7 +23,7 @@ class StepFigures:
         self._recent: deque[int] = deque(maxlen=_RECENT)
         self._seen: set[str] = set()  # phases that there were so far
         self._began_ns = -1  # the window; -1: with the next step
-        self._steps = self._number = 0
+        self._steps = self._number = self._last_ns = 0
         self._phases_ns: Counter[str] = Counter()
 
     def update(self, seen: StepSeen) -> list[Reading]:
@@ -31,7 +31,7 @@ class StepFigures:
         if self._began_ns < 0 or seen.number != self._number + 1:  # some were not told
             self._began_ns, self._steps = seen.start_ns, 0
             self._phases_ns.clear()
-        self._number = seen.number
+        self._number, self._last_ns = seen.number, seen.end_ns
         self._steps += 1
         self._phases_ns.update(seen.phases_ns)
         if not seen.is_special:
@@ -45,6 +45,13 @@ class StepFigures:
         self._began_ns, self._steps = seen.end_ns, 0
         self._phases_ns.clear()
         return found
+
+    def rest(self) -> list[Reading]:
+        """No step is going to come: how many there were, where the last ones filled no window."""
+        if not self._steps:
+            return []
+        number = self._number
+        return [Reading(self._last_ns, "steps_total", float(number), "", self._rank, number)]
 
     def _figures(self, seen: StepSeen) -> Iterator[tuple[str, float, str]]:
         window_ns = seen.end_ns - self._began_ns

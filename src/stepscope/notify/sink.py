@@ -30,6 +30,7 @@ __all__ = [
     "Outbox",
     "OutboxCounts",
     "Selective",
+    "Served",
     "SinkContext",
     "SinkError",
     "notice_key",
@@ -106,6 +107,14 @@ class HearsAlerts(Protocol):
     fails is not repeated."""
 
     def alert(self, alert: Alert) -> None: ...
+
+
+@runtime_checkable
+class Served(Protocol):
+    """A metrics sink that can be read at an address."""
+
+    @property
+    def address(self) -> str: ...
 
 
 @runtime_checkable

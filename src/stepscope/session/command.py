@@ -78,7 +78,12 @@ def _watching(options: RunOptions, run: NewRun) -> Watching | None:
 
     settings = load_rules(options.settings.watch)
     watched = Watched(run.path, run.name, Path(RUNS_FOLDER))
-    return Watching(watched, settings, (lambda _: None) if options.quiet else _say_alert)
+    if options.quiet:
+        return Watching(watched, settings)
+    watching = Watching(watched, settings, _say_alert)
+    for address in watching.pages:
+        say(f"metrics: {address}")
+    return watching
 
 
 def _say_alert(alert: Alert) -> None:

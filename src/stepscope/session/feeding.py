@@ -163,6 +163,7 @@ class Feed:
         """Workers come and go with every epoch: of one that has ended nothing is kept."""
         one = self._processes.pop(key, None)
         if one is not None:
+            self._read(one.figures.rest())
             self._ranks.pop(one.process.pid, None)
             if self._trains.get(one.process.rank) is one:
                 del self._trains[one.process.rank]

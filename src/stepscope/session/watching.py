@@ -20,7 +20,7 @@ from stepscope.monitor.core import Monitor
 from stepscope.monitor.settings import WatchSettings
 from stepscope.notify.build import make_sinks
 from stepscope.notify.dispatch import Dispatcher
-from stepscope.notify.sink import SinkContext
+from stepscope.notify.sink import Served, SinkContext
 from stepscope.session.explaining import Explainer
 from stepscope.session.feeding import Feed, Hears
 from stepscope.session.machine_speed import MachineSpeed
@@ -48,7 +48,8 @@ class Watched(NamedTuple):
 class Watching:
     """Made before the program; `start` with it, `update` and `look` in turns, `finish` at its end.
 
-    say: told each new notice. UsageError, MissingExtraError: a sink cannot be made.
+    say: told each new notice. pages: where metrics can be read. UsageError, MissingExtraError: a
+    sink cannot be made.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Watching:
         self._looked_ns = 0
         context = SinkContext(run.name, host, os.getpid(), run.path)
         sinks, metrics = make_sinks(settings.sinks, context)
+        self.pages = [one.address for one in metrics if isinstance(one, Served)]
         self._dispatcher = Dispatcher(AlertStore(run.runs, run.path), sinks, metrics)
 
     def start(self, fold: RunFold, ask: Callable[[CaptureRequest], int]) -> None:

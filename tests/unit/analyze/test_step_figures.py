@@ -49,3 +49,13 @@ def test_a_phase_that_is_over_is_told_to_take_no_time() -> None:
     found = figures(made.update(step(2, 1000, 2000, forward=1000)))
     assert found["phase_ratio:gc"] == 0.0
     assert found["gc_ratio"] == 0.0
+
+
+def test_the_last_steps_count_though_they_fill_no_window() -> None:
+    figures = StepFigures(2)
+    assert figures.rest() == []
+    for number in range(1, 8):
+        start_ns = number * 10_000_000
+        figures.update(StepSeen(2, number, start_ns, start_ns + 10_000_000, {}))
+    (told,) = figures.rest()
+    assert (told.metric, told.value, told.rank, told.step) == ("steps_total", 7.0, 2, 7)
