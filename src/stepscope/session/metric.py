@@ -53,7 +53,7 @@ def metric(name: str, value: Any, step: int | None = None) -> None:
     """Record a value of the training, a loss or a learning rate, under a name of your own.
 
     Rules of `stepscope run --watch` can refer to it, and exports carry it. Without `stepscope run`
-    and without a profiler in the code nothing happens. `value` is a number, or a tensor or array
+    and without a profiler in the code, and before torch is imported, nothing happens. `value` is a number, or a tensor or array
     with one element; NaN and infinity are values too. `step` is your own count, where it differs
     from that of optimizer steps.
 
