@@ -39,7 +39,7 @@ class Delivery(NamedTuple):
 class DeliveryStatus(NamedTuple):
     """How it stands with one sink. at_unix: of the last attempt; None: there was none.
 
-    error: what went wrong last, without secrets.
+    error: what went wrong last, without secrets. notices: of the incident's, so many stand so.
     """
 
     sink: str
@@ -47,10 +47,12 @@ class DeliveryStatus(NamedTuple):
     attempts: int = 0
     at_unix: float | None = None
     error: str = ""
+    notices: int = 1
 
 
 class AlertRecord(NamedTuple):
-    """An incident as it is known last, and who was told of that."""
+    """An incident as it is known last, and who was told of it: where one of its notices waits, that
+    counts."""
 
     alert: Alert
     deliveries: tuple[DeliveryStatus, ...] = ()

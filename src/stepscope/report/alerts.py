@@ -44,15 +44,15 @@ def _parts(shown: RunAlerts, glyphs: Glyphs, now_unix: float) -> Iterator[Render
     heads = [_head(one.alert, shown.ended_unix, now_unix) for one in shown.records]
     widths = [max(map(len, column)) for column in zip(*heads, strict=True)]
     for record, head in zip(shown.records, heads, strict=True):
-        padded = "  ".join(cell.ljust(width) for cell, width in zip(head, widths, strict=True))
+        cells = [cell.ljust(width) for cell, width in zip(head, widths, strict=True) if width]
+        padded = "  ".join(cells)
         style = _STYLES[severity_word(record.alert.severity)]
         yield _indented(2, _text(glyphs, padded.rstrip(), style))
         yield _indented(4, _text(glyphs, _what(record.alert)))
         for line in _told(record.deliveries):
             yield _indented(4, _text(glyphs, line, "dim"))
-    waiting = sum(
-        status.state is DeliveryState.PENDING for one in shown.records for status in one.deliveries
-    )
+    told = [status for one in shown.records for status in one.deliveries]
+    waiting = sum(one.notices for one in told if one.state is DeliveryState.PENDING)
     if waiting:
         notices = "1 notice waits" if waiting == 1 else f"{waiting:,} notices wait"
         send = f"{notices} to be delivered. Try again: stepscope alerts {shown.path} --send"

@@ -36,6 +36,7 @@ def describe_start(name: str, command: Command, settings: Settings, status: Path
     return _describe(name, time.time()) | {
         "command": list(command.argv),
         "settings": {"level": settings.level.value, "memory": list(settings.memory)},
+        "watch_file": settings.watch or None,
         "launcher_pid": os.getpid(),
         "status_folder": str(status),
     }

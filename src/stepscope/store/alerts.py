@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stepscope.model.alert import Alert
-from stepscope.model.delivery import AlertRecord, DeliveryState, DeliveryStatus, notice_key
+from stepscope.model.delivery import AlertRecord, DeliveryState, DeliveryStatus
 from stepscope.store import outbox
 from stepscope.store.alert_files import ALERTS_FILE, Notice, notice_line, read_notices
 from stepscope.store.database import INDEX_FILE
@@ -79,15 +79,22 @@ def alerts_of(run: Path, runs: Path | None = None) -> list[AlertRecord]:
         if row.id in rows and rows[row.id].attempts <= row.attempts:
             rows[row.id] = row
     newest = {notice.alert.id: notice.alert for notice in read_notices(run)}
-    return [AlertRecord(alert, _statuses(alert, list(rows.values()))) for alert in newest.values()]
+    by_alert: dict[str, dict[str, list[Row]]] = {}
+    for row in rows.values():
+        by_alert.setdefault(row.alert.id, {}).setdefault(row.sink, []).append(row)
+    return [
+        AlertRecord(alert, tuple(_status(told) for told in by_alert.get(id, {}).values()))
+        for id, alert in newest.items()
+    ]
 
 
-def _statuses(alert: Alert, rows: Sequence[Row]) -> tuple[DeliveryStatus, ...]:
-    key = notice_key(alert)
-    return tuple(
-        DeliveryStatus(row.sink, row.state, row.attempts, row.at_unix, row.error)
-        for row in rows
-        if notice_key(row.alert) == key
+def _status(told: list[Row]) -> DeliveryStatus:
+    """Of the notices of an incident to one sink: the first that waits, or else the last."""
+    waiting = [row for row in told if row.state is DeliveryState.PENDING]
+    shown = waiting[0] if waiting else told[-1]
+    alike = sum(row.state is shown.state for row in told)
+    return DeliveryStatus(
+        shown.sink, shown.state, shown.attempts, shown.at_unix, shown.error, alike
     )
 
 

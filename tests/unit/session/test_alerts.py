@@ -74,7 +74,7 @@ def test_as_json_there_is_a_line_for_each_run(capsys: pytest.CaptureFixture[str]
     }
     (alert,) = next(one for one in found if one["run"] == "r")["alerts"]
     assert alert["deliveries"] == [
-        {"sink": "x", "state": "pending", "attempts": 0, "at_unix": None, "error": ""}
+        {"sink": "x", "state": "pending", "attempts": 0, "at_unix": None, "error": "", "notices": 1}
     ]
     assert main(["alerts", "quiet", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["alerts"] == []

@@ -107,7 +107,7 @@ def test_a_failure_is_counted_with_its_reason(run: Path) -> None:
         store.failed(store.pending(HOOK, 1)[0].id, "no connection", 7.0)
     assert store.pending(HOOK, 1)[0].attempts == 3
     (status,) = alerts_of(run)[0].deliveries
-    assert status == (HOOK, DeliveryState.PENDING, 3, 7.0, "no connection")
+    assert status == (HOOK, DeliveryState.PENDING, 3, 7.0, "no connection", 1)
 
 
 def test_what_a_sink_will_never_take_is_refused_and_known_to_be(run: Path) -> None:
@@ -138,6 +138,15 @@ def test_an_incident_is_shown_as_it_is_known_last(run: Path) -> None:
     records = alerts_of(run)
     assert [(one.alert.id, one.alert.is_firing) for one in records] == [("a", False), ("b", True)]
     assert records[0].deliveries[0].state is DeliveryState.PENDING  # of its end
+
+
+def test_what_waits_of_an_incident_is_shown_with_what_hinders_it(run: Path) -> None:
+    store = AlertStore(run.parent, run)
+    store.add(alert(), [HOOK])
+    store.failed(store.pending(HOOK, 1)[0].id, "away", 7.0)
+    store.add(resolved(), [HOOK])
+    (status,) = alerts_of(run)[0].deliveries
+    assert status == (HOOK, DeliveryState.PENDING, 1, 7.0, "away", 2)
 
 
 def test_an_index_that_was_lost_is_filled_again_from_the_runs(run: Path) -> None:
