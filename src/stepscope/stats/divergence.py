@@ -6,7 +6,7 @@ import math
 from collections import deque
 from itertools import islice, pairwise
 
-from stepscope.stats.quantiles import median
+from stepscope.stats.quantiles import median, quantile
 
 __all__ = ["DivergenceDetector"]
 
@@ -15,7 +15,12 @@ LASTS = 48  # values that a loss has to stay up there for: spikes recover sooner
 FEWEST = 2 * WINDOW
 NOISE = 8.0  # times the usual noise, that a level has to be above the best one
 LOST = 0.5  # of all that was won since the beginning, that has to be lost again
+WANDERS = 3.0  # times what the level usually rises by within LASTS values
+SURVIVED = 1.25  # times the highest that it came back from
 BACK = 0.5  # of that distance: below it, it has recovered
+CERTAIN = 4.0  # times the distance asked for: then there is nothing to wait for
+FALLING = 0.1  # of the distance: a level that has come down by more is on its way back
+RISES = 32  # that are remembered
 _NORMAL = 1.4826  # makes the median deviation of normal noise its standard deviation
 
 
@@ -23,8 +28,8 @@ class DivergenceDetector:
     """Whether a loss is lost.
 
     Running away: the level (a median) stays far above the best it ever was, by many times its noise
-    and by half of all the progress made, and does not come down from there. A spike that recovers,
-    noise and a harder lesson whose loss falls again are none of it.
+    and its usual ups and downs and by half of all the progress made, and does not come down from
+    there. A spike that recovers and a harder lesson whose loss falls again are none of it.
 
     >>> detector = DivergenceDetector()
     >>> for step in range(300):
@@ -42,8 +47,13 @@ class DivergenceDetector:
         self._finite_in_a_row = WINDOW
         self._noise = 0.0
         self._start = 0.0
-        self._raised_level = 0.0  # at which the level first was too high
+        self._rises: deque[float] = deque(maxlen=RISES)
+        self._level_before = 0.0  # LASTS values ago
+        self._survived = 0.0
+        self._highest = 0.0  # above the best, since it was last near it
         self._up_since: int | None = None
+        self._watch_began = 0  # and the highest level since
+        self._watch_peak = 0.0
         self._runs_away = False
         self.best: float | None = None  # the lowest level
         self.level: float | None = None
@@ -58,13 +68,13 @@ class DivergenceDetector:
         self._values.append(value)
         if len(self._values) < WINDOW:
             return
-        self.level = self._median_of_last(WINDOW)
-        if self._count % WINDOW == 0:
-            self._measure_noise()
+        level = self.level = self._median_of_last(WINDOW)
         if self.best is None:
-            self.best = self._start = self.level
-        self.best = min(self.best, self.level)
-        self._judge(self.level - self.best)
+            self.best = self._start = self._level_before = level
+        self._measure(level)
+        self.best = min(self.best, level)
+        if self._count >= FEWEST:
+            self._judge(level, level - self.best)
 
     @property
     def is_diverging(self) -> bool:
@@ -96,27 +106,52 @@ class DivergenceDetector:
         start = max(0, len(self._values) - count)
         return median(islice(self._values, start, None)) or 0.0
 
-    def _measure_noise(self) -> None:
-        """Of neighbours, so that progress is no noise; the loudest for long, slowly forgotten."""
-        steps = [abs(b - a) for a, b in pairwise(self._values)]
-        now = _NORMAL * (median(steps) or 0.0) / math.sqrt(2.0)
-        self._noise = max(now, 0.95 * self._noise) if not self._up_since else self._noise
+    def _measure(self, level: float) -> None:
+        """What ups and downs are usual, as long as it does not run away. Noise is taken from
+        neighbours, so that progress is none; the loudest is forgotten slowly."""
+        if self._up_since is not None:
+            return
+        if self._count % WINDOW == 0:
+            now = _NORMAL * (median(abs(b - a) for a, b in pairwise(self._values)) or 0.0)
+            self._noise = max(now / math.sqrt(2.0), 0.95 * self._noise)
+        if self._count % LASTS == 0:
+            self._rises.append(max(0.0, level - self._level_before))
+            self._level_before = level
 
     def _limit(self) -> float:
-        best = self.best or 0.0
-        return max(NOISE * self._noise, LOST * (self._start - best))
+        return max(
+            NOISE * self._noise,
+            LOST * (self._start - (self.best or 0.0)),
+            WANDERS * (quantile(self._rises, 0.9) or 0.0),
+            SURVIVED * self._survived,
+        )
 
-    def _judge(self, far: float) -> None:
+    def _judge(self, level: float, far: float) -> None:
         limit = self._limit()
-        if self._count < FEWEST or far <= BACK * limit:
+        self._highest = max(self._highest, far)
+        if far <= BACK * limit:
+            self._survived = max(self._survived, self._highest)
+            self._highest = 0.0
             self._up_since, self._runs_away = None, False
-        elif far > limit and self._up_since is None:
-            # The median passed the limit when half of its window had.
-            self._up_since = max(0, self._count - WINDOW // 2)
-            self._raised_level = self.level or 0.0
-        elif self._up_since is not None and not self._runs_away:
-            stays = self._count - self._up_since >= LASTS
-            if stays and (self.level or 0.0) >= self._raised_level:
-                self._runs_away = True
-                if self.is_finite:
-                    self.began = self._up_since
+        elif self._up_since is None:
+            if far > limit:
+                # The median passed the limit when half of its window had.
+                self._up_since = max(0, self._count - WINDOW // 2)
+                self._watch(level)
+        elif not self._runs_away:
+            self._wait(level, far)
+
+    def _watch(self, level: float) -> None:
+        self._watch_began, self._watch_peak = self._count, level
+
+    def _wait(self, level: float, far: float) -> None:
+        self._watch_peak = max(self._watch_peak, level)
+        is_certain = far > CERTAIN * self._limit()
+        if self._count - self._watch_began < LASTS and not is_certain:
+            return
+        if level < self._watch_peak - max(self._noise, FALLING * far):
+            self._watch(level)
+            return
+        self._runs_away = True
+        if self.is_finite:
+            self.began = self._up_since or 0
