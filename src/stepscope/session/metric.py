@@ -53,9 +53,9 @@ def metric(name: str, value: Any, step: int | None = None) -> None:
     """Record a value of the training, a loss or a learning rate, under a name of your own.
 
     Rules of `stepscope run --watch` can refer to it, and exports carry it. Without `stepscope run`
-    and without a profiler in the code, and before torch is imported, nothing happens. `value` is a number, or a tensor or array
-    with one element; NaN and infinity are values too. `step` is your own count, where it differs
-    from that of optimizer steps.
+    and without a profiler in the code, and before torch is imported, nothing happens. `value` is a
+    number, or a tensor or array with one element; NaN and infinity are values too. `step` is your
+    own count, where it differs from that of optimizer steps.
 
     A tensor on a GPU is read at most every 5 s for each name, because reading it waits for the GPU:
     pass a number (`loss.item()`) where you want every value. Of more than 200 different names the
