@@ -81,7 +81,7 @@ class DetailsFold:
     def _update_memory(self, process: ProcessInfo, batch: Batch) -> None:
         """From where on a process says that its memory is seen."""
         fold = self._memory.get(process.pid)
-        if fold is None and names.MEMORY_SEEN in batch.names.values():
+        if fold is None and next(batch.places((names.MEMORY_SEEN,)), None) is not None:
             # Few programs are looked at like that: the others do without this import.
             from stepscope.analyze.memory_run import MemoryFold
 

@@ -103,7 +103,9 @@ class Converter:
             present = segments(self._run)
         except RunNotFoundError:
             return
-        self._ours &= {segment.base for segment in present}
+        there = {segment.base for segment in present}
+        self._ours &= there
+        self._pauses = {base: pause for base, pause in self._pauses.items() if base in there}
         took = False
         for segment in present:
             files = [path for path in segment.frames if may_take(segment.base, path)]
