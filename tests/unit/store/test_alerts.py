@@ -237,6 +237,17 @@ def test_nor_by_one_that_was_there_before(run: Path, monkeypatch: pytest.MonkeyP
     assert ids(second) == []
 
 
+def test_without_an_index_that_can_be_opened_memory_and_the_file_do(run: Path) -> None:
+    (run.parent / "index.sqlite").mkdir()
+    store = AlertStore(run.parent, run)
+    store.add(alert("a"), [HOOK])
+    store.add(alert("b"), [HOOK])
+    store.delivered(store.pending(HOOK, 1)[0].id)
+    assert ids(store) == ["b"]
+    assert [row.alert.id for row in pending_everywhere(run.parent, HOOK)] == ["b"]
+    store.close()
+
+
 def test_a_full_disk_is_caught_up_with_later(run: Path) -> None:
     store = AlertStore(run.parent, run)
     (run / "alerts.jsonl").symlink_to("/dev/full")
