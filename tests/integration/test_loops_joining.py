@@ -220,11 +220,13 @@ def test_the_twin_records_the_same(tmp_path: Path) -> None:
 
 
 _RUN_BY = (
+    "test_capture.py",
     "test_checkpoint_profiling.py",
     "test_loops.py",
     "test_memory_profiler.py",
     "test_sampled_run.py",
     "test_stacks.py",
+    "test_watch_run.py",
 )
 
 
