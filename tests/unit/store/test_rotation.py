@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from stepscope.analyze.fold import LoopFold
 from stepscope.model import names
 from stepscope.model.event import Row
 from stepscope.store import convert, rotation, thinning
@@ -16,7 +17,14 @@ from stepscope.store.convert import Converter
 from stepscope.store.layout import segments
 from stepscope.store.left_out import read_left_out
 from stepscope.store.trace import open_trace
-from tests.unit.store.long_runs import frames_file, mark_row, rows_of, step_rows, stream_bytes
+from tests.unit.store.long_runs import (
+    STEP_NS,
+    frames_file,
+    mark_row,
+    rows_of,
+    step_rows,
+    stream_bytes,
+)
 
 MakeRun = Callable[[dict[str, bytes]], Path]
 LIMIT = 150_000
@@ -115,6 +123,18 @@ def test_steps_that_are_left_out_are_counted(long: Long) -> None:
 
 def test_marks_that_give_a_meaning_stay(long: Long) -> None:
     assert sorted(row.arg for row in long.of(names.STACK_FRAME)) == list(range(FILES))
+
+
+def test_a_loop_is_read_from_it_without_giant_steps(long: Long) -> None:
+    trace, fold = open_trace(long.run), LoopFold(began_ns=0)
+    for batch in trace.batches(trace.processes[0]):
+        fold.update(batch)
+    loop = fold.get()
+    assert loop is not None
+    assert abs(loop.steps - FILES * STEPS) <= len(long.of(names.OWN_LEFT_OUT))
+    assert set(loop.durations_ns) <= {STEP_NS}
+    assert sum(time.wall_ns for time in loop.phases.values()) == loop.wall_ns
+    assert loop.wall_ns == pytest.approx(FILES * STEPS * STEP_NS, rel=0.001)
 
 
 def test_samples_are_thinned_and_not_cut_out(long: Long) -> None:
