@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import turns
+from dead_sinks import dead_sinks
 from harness import Result, Target, at_most, compile_package, progress, summary, table, turn
 from processes import Execution, UnavailableError, execute, script
 
@@ -42,6 +43,10 @@ BARE = "bare"
 AGAIN = "bare again"
 OURS = "stepscope"
 DETAILED = "stepscope --level detailed"
+WATCHED = "stepscope --watch"
+DEAD_SINKS = "stepscope --watch, sinks that hang, fail and refuse"
+ALERTING = ("memory_bytes", "steps_total", "host_memory_ratio")
+OWN = (OURS, DETAILED, WATCHED, DEAD_SINKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +82,23 @@ def _stepscope(program: list[str], folder: Path, level: str) -> list[str]:
     return [script("stepscope"), "run", "-o", str(folder / "run"), "--level", level, *program]
 
 
+def _watched(program: list[str], folder: Path, sinks: Sequence[str]) -> list[str]:
+    """With limits that are passed all the time: every run has alerts to tell."""
+    limits = [f'[[threshold]]\nmetric = "{name}"\nabove = 0\n' for name in ALERTING]
+    tables = [f'[[sink]]\ntype = "webhook"\nurl = "{url}"\n' for url in sinks]
+    rules = folder / "rules.toml"
+    rules.write_text('[watch]\nhold = "0s"\n' + "".join([*limits, *tables]))
+    run = [script("stepscope"), "run", "-o", str(folder / "run"), "--watch", str(rules)]
+    return [*run, *program]
+
+
 COMMANDS: dict[str, Command] = {
     BARE: lambda program, _: [sys.executable, *program],
     AGAIN: lambda program, _: [sys.executable, *program],
     OURS: lambda program, folder: _stepscope(program, folder, "basic"),
     DETAILED: lambda program, folder: _stepscope(program, folder, "detailed"),
+    WATCHED: lambda program, folder: _watched(program, folder, ()),
+    DEAD_SINKS: lambda program, folder: _watched(program, folder, dead_sinks()),
     "torch.profiler": lambda program, _: [sys.executable, *program, "--torch-profiler"],
     "pyinstrument": lambda program, _: [script("pyinstrument"), *program],
     "scalene": _scalene,
@@ -238,13 +255,15 @@ def targets_of(tools: dict[str, dict[str, Any]]) -> list[Target]:
     def ours(name: str, tool: str = OURS) -> float | None:
         return tools[tool][name]["median"] if tool in tools else None
 
-    peers = [figures for name, figures in tools.items() if name not in (OURS, DETAILED, AGAIN)]
+    peers = [figures for name, figures in tools.items() if name not in (*OWN, AGAIN)]
     lightest = min((peer["step_ratio"]["median"] for peer in peers), default=None)
     against = ours("step_ratio") if lightest is not None else None
     return [
         at_most("median step, ratio to bare", ours("step_ratio"), 1.01),
         at_most("median step, against the lightest other tool", against, lightest or 0.0),
         at_most("median step at level detailed", ours("step_ratio", DETAILED), 1.05),
+        at_most("median step while watched", ours("step_ratio", WATCHED), 1.01),
+        at_most("median step while sinks are dead", ours("step_ratio", DEAD_SINKS), 1.01),
         at_most("whole-run wall, ratio to bare", ours("wall_ratio"), 1.10),
         at_most("whole-run CPU, ratio to bare", ours("cpu_ratio"), 1.05),
         at_most("extra RSS of the training process, MB", ours("extra_rss_mb"), 15.0),

@@ -35,6 +35,7 @@ __all__ = ["Watched", "Watching"]
 # So long without a look, on top of the interval: we or the machine slept, and the program with us.
 _ASLEEP_NS: Final = 10_000_000_000
 _PATIENCE_S: Final = 5.0  # with sinks, at the end of the run
+_BRIEF_S: Final = 1.0  # where one of them did not work before: what waits is on disk
 
 
 class Watched(NamedTuple):
@@ -113,7 +114,7 @@ class Watching:
         """The program has ended: all that is open is over with it. Gives what went wrong."""
         self._tell(self._monitor.ended(time.monotonic_ns(), time.time()))
         self._pass_on()
-        self._dispatcher.close(_PATIENCE_S)
+        self._dispatcher.close(_BRIEF_S if self._dispatcher.troubles else _PATIENCE_S)
         return [*self._problems()]
 
     @property
