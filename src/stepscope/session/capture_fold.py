@@ -81,7 +81,7 @@ def unfolded(number: int, request: CaptureRequest, run: Path, *notes: str) -> Ca
         alert=request.alert,
         notes=notes,
     )
-    return Capture(details, Summary({"name": run.name, "path": str(run)}))
+    return Capture(details, RunFold().summary({"name": run.name, "path": str(run)}, [], notes))
 
 
 def _window(begun: Sequence[Answer], kept: Sequence[Kept]) -> tuple[int, int]:

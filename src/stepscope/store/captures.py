@@ -1,8 +1,6 @@
 """Captures: asking for one (the status folder), and what they gave (captures/ of the run folder).
 
-`captures/<number>.json`: {"schema": 1, "summary": as in summary.schema.json, and the fields of
-model/capture.py's CaptureDetails, with lists of stacks, layers and operators as in
-details.schema.json}.
+`captures/<number>.json` is described by capture.schema.json.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ from stepscope.model.capture import Capture, CaptureDetails, GrowingLine
 from stepscope.model.capture_request import CaptureRequest
 from stepscope.model.details import FlameNode, HotLine, LayerTime, OpTime, PhaseStacks
 from stepscope.model.finding import Location
-from stepscope.model.summary import Summary
-from tests.unit.report.made_summary import input_bound
+from tests.unit.report.made_summary import input_bound, summary_of
 
 LINE = Location("/my/data.py", 12, "load")
 
@@ -55,4 +54,4 @@ def standing() -> Capture:
         stacks=(_stacks("input wait"),),
         notes=("No step ended within it.",),
     )
-    return Capture(details, Summary({"name": "train"}))
+    return Capture(details, summary_of())

@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
 
 from stepscope.errors import FormatError
+from stepscope.model.capture import Capture
 from stepscope.store.captures import capture_path, list_captures, read_capture, write_capture
-from tests.unit.report.made_capture import made_capture
+from tests.unit.report.made_capture import made_capture, standing
+
+SCHEMAS = Path(__file__).parents[3] / "src" / "stepscope" / "store"
 
 
 def test_a_capture_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -22,6 +27,19 @@ def test_a_capture_comes_back_as_it_was(tmp_path: Path) -> None:
     assert found.details == made.details
     assert found.summary.to_dict() == made.summary.to_dict()
     assert json.loads(path.read_text())["schema"] == 1
+
+
+@pytest.mark.parametrize("made", [made_capture(), standing()])
+def test_the_file_is_what_its_schema_says(made: Capture, tmp_path: Path) -> None:
+    def schema(name: str) -> Any:
+        return json.loads((SCHEMAS / name).read_text())
+
+    document = json.loads(write_capture(tmp_path, made).read_text())
+    registry = Registry[Any]().with_resources(
+        (name, Resource.from_contents(schema(name)))
+        for name in ("details.schema.json", "summary.schema.json")
+    )
+    Draft202012Validator(schema("capture.schema.json"), registry=registry).validate(document)
 
 
 def test_a_capture_that_is_under_way_is_none(tmp_path: Path) -> None:
