@@ -26,7 +26,6 @@ from stepscope.session.feeding import Feed
 from stepscope.session.inside import Inside, inside
 from stepscope.session.machine_speed import MachineSpeed
 from stepscope.session.monitor_figures import Watched, monitoring_summary, nothing_measured
-from stepscope.session.recent import recent_fold
 from stepscope.session.step_budget import StepBudget
 
 if TYPE_CHECKING:
@@ -207,10 +206,13 @@ class MonitorInside:
         inside().recorder.failed(f"the alert callback {name}", error)
 
     def _explain(self, condition: Condition) -> Explained:
+        # An alert is rare: until then nobody needs these.
+        from stepscope.session.analysis import RunFold
         from stepscope.session.explaining import Explainer
+        from stepscope.session.recent import recent_fold
 
         engine = self._engine or inside()
-        fold = recent_fold(engine.run, engine.base)
+        fold = recent_fold(engine.run, engine.base) if condition.asks else RunFold()
         now_ns = engine.recorder.now_ns
         return Explainer(fold, self._speed, now_ns, self._add_problem)(condition)
 

@@ -71,4 +71,5 @@ def _thresholds(config: MonitorConfig) -> list[dict[str, Any]]:
     return [
         {"name": name, "metric": metric, "above": percent / 100, "for": for_s}
         for name, metric, percent in limits
+        if percent < 100  # beyond all that there is nothing can be
     ]

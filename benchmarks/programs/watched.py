@@ -1,0 +1,155 @@
+"""A program for monitor_cost.py: idle, or training, with and without a monitor in it.
+
+    python watched.py RESULT idle INTERVAL TURNS SECONDS    # in turns with a monitor and without
+    python watched.py RESULT training INTERVAL SECONDS      # what the monitor takes meanwhile
+    python watched.py RESULT memory INTERVAL SECONDS        # INTERVAL 0: without a monitor
+
+RESULT: a file for the JSON that it finds.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from stepscope import PerformanceMonitor, ProfilingConfig
+
+SETTLE_S = 12.0  # a monitor has looked at everything once by then
+
+
+def monitor_every(interval_s: float) -> PerformanceMonitor:
+    """That other programs keep the machine busy is not to be an alert here."""
+    config = ProfilingConfig(
+        monitoring_interval=interval_s, cpu_threshold=100.0, memory_threshold=100.0
+    )
+    return PerformanceMonitor(config)
+
+
+# ---- idle ----
+
+
+def idle(interval_s: float, turns: int, seconds: float) -> dict[str, object]:
+    """CPU seconds a second of the whole process, in turns with the monitor and without. Before the
+    first turn nothing of us runs; between them, what writes events does."""
+    found: dict[str, list[float]] = {"on": [], "off": [], "before": [cpu_share(seconds / 2)]}
+    for _ in range(turns):
+        monitor = monitor_every(interval_s)
+        monitor.start_monitoring()
+        time.sleep(SETTLE_S)
+        found["on"].append(cpu_share(seconds))
+        monitor.stop_monitoring()
+        time.sleep(2.0)  # its threads end
+        found["off"].append(cpu_share(seconds / 2))
+    return {**found, "interval_s": interval_s, "seconds": seconds}
+
+
+def cpu_share(seconds: float) -> float:
+    began_s, cpu_s = time.monotonic(), time.process_time()
+    time.sleep(seconds)
+    return (time.process_time() - cpu_s) / (time.monotonic() - began_s)
+
+
+# ---- training ----
+
+
+def make_step() -> Callable[[], None]:
+    """A convolutional network, about 0.2 s a step on two CPUs."""
+    torch.manual_seed(0)
+    layers: list[nn.Module] = [nn.Conv2d(3, 32, 3, padding=1), nn.ReLU()]
+    for _ in range(4):
+        layers += [nn.Conv2d(32, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU()]
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    images, labels = torch.randn(24, 3, 32, 32), torch.randint(0, 10, (24,))
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def train(step: Callable[[], None], seconds: float) -> int:
+    steps, until_s = 0, time.monotonic() + seconds
+    while time.monotonic() < until_s:
+        step()
+        steps += 1
+    return steps
+
+
+def training(interval_s: float, seconds: float) -> dict[str, object]:
+    """CPU time of the monitor's threads, and of the hooks it needs, a second of training."""
+    from stepscope.session.inside import inside
+
+    step = make_step()
+    monitor = monitor_every(interval_s)
+    monitor.start_monitoring()
+    train(step, SETTLE_S)
+    core = inside().recorder.core
+    before, cpu_ns, began_s = core.counters(), threads_cpu_ns(), time.monotonic()
+    steps = train(step, seconds)
+    passed_s = time.monotonic() - began_s
+    cpu_ns, after = threads_cpu_ns() - cpu_ns, core.counters()
+    spent = {name: after[name] - before[name] for name in ("writer_cpu_ns", "calls", "probes")}
+    monitor.stop_monitoring()
+    return {
+        "interval_s": interval_s,
+        "steps": steps,
+        "seconds": passed_s,
+        "threads_share": (cpu_ns + spent["writer_cpu_ns"]) / 1e9 / passed_s,
+        "hooks_share": hooks_ns(spent["calls"], spent["probes"]) / 1e9 / passed_s,
+        "steps_seen": monitor.get_monitoring_summary()["steps"],
+    }
+
+
+def threads_cpu_ns() -> int:
+    """Of our threads in Python that run now."""
+    ours = [one for one in threading.enumerate() if one.name.startswith("stepscope")]
+    stats = [Path(f"/proc/self/task/{one.native_id}/schedstat") for one in ours]
+    return sum(int(path.read_text().split()[0]) for path in stats)
+
+
+def hooks_ns(calls: int, probes: int) -> float:
+    from stepscope.collect.cost import measure_hook_cost
+    from stepscope.record.recorder import Recorder
+
+    cost = measure_hook_cost(Recorder())
+    return calls * cost.call_ns + probes * cost.probe_ns
+
+
+# ---- memory ----
+
+
+def memory(interval_s: float, seconds: float) -> dict[str, object]:
+    """What the process holds after training for a while."""
+    step = make_step()
+    monitor = monitor_every(interval_s) if interval_s else None
+    if monitor is not None:
+        monitor.start_monitoring()
+    steps = train(step, seconds)
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    kib = {line.split(":")[0]: int(line.split()[1]) for line in lines if line.endswith(" kB")}
+    return {"rss_mb": kib["Rss"] / 1024, "private_mb": kib["Anonymous"] / 1024, "steps": steps}
+
+
+def main() -> None:
+    result, what, *numbers = sys.argv[1:]
+    torch.set_num_threads(2)
+    if what == "idle":
+        found = idle(float(numbers[0]), int(numbers[1]), float(numbers[2]))
+    else:
+        found = {"training": training, "memory": memory}[what](*map(float, numbers))
+    Path(result).write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
