@@ -46,7 +46,7 @@ __all__ = [
 class Watch:
     """How conditions become alerts.
 
-    hold_s: what rules see in samples has to be there for so long: shorter is a moment, not a state.
+    hold_s: what is a state has to be there for so long: shorter is a moment.
     resolve_s: gone for so long, it is over. cooldown_s: the same one that comes back within it is
     not told again, only counted. group_s: what begins within it and belongs together is one alert.
     captures: closer looks a run may cost at most.
@@ -82,7 +82,10 @@ class Stall(Common):
 
 @dataclass(frozen=True, slots=True)
 class Slowdown(Common):
-    over: float = setting(0.05, part)  # ordinary steps take so much longer than usual
+    """Ordinary steps take `over` longer than usual."""
+
+    hold_s: float | None = setting(None, seconds)
+    over: float = setting(0.05, part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,6 @@ class Loader(Common):
 class GarbageCollection(Common):
     """`over` of the time in collections, or one that takes `pause_s`."""
 
-    hold_s: float | None = setting(None, seconds)
     over: float = setting(0.05, part)
     pause_s: float = setting(1.0, seconds)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from stepscope.model.watching import Condition, StepSeen
@@ -35,6 +35,7 @@ class _Rank:
         self._count = 0
         self.took_s: deque[float] = deque(maxlen=_STEPS)
         self.odd: list[StepSeen] = []
+        self.shown_ns: int | None = None  # when the last of them was told first
         self.usual_s = 0.0
 
     def update(self, seen: StepSeen) -> None:
@@ -61,7 +62,7 @@ class _Rank:
 
     def _back(self) -> None:
         if len(self._waiting) <= _IN_A_ROW:
-            self.odd += [one for one in self._waiting if one not in self.odd]
+            self._add(one for one in self._waiting if one not in self.odd)
         self._waiting = []
 
     def _away(self, seen: StepSeen, took_s: float) -> None:
@@ -69,7 +70,13 @@ class _Rank:
         if len(self._waiting) > _IN_A_ROW:
             self.odd = [one for one in self.odd if one not in self._waiting]
         elif took_s >= max(_LONG_S, _LONG * self.usual_s):
-            self.odd.append(seen)
+            self._add([seen])
+
+    def _add(self, steps: Iterable[StepSeen]) -> None:
+        found = list(steps)
+        if found:
+            self.odd += found
+            self.shown_ns = None
 
 
 class AnomalyRule(Rule):
@@ -94,7 +101,12 @@ class AnomalyRule(Rule):
             if not rank.odd:
                 continue
             lost_s, all_s = rank.lost_s, rank.all_s
-            if lost_s >= max(settings.least_s, settings.over * all_s):
+            if lost_s < max(settings.least_s, settings.over * all_s):
+                continue
+            # It is over when it is seen: told at one look, or for as long as it is to be held.
+            if rank.shown_ns is None:
+                rank.shown_ns = now_ns
+            if now_ns - rank.shown_ns <= (settings.hold_s or 0.0) * 1e9:
                 yield self._condition(number, rank, lost_s, all_s)
 
     def _condition(self, number: int, rank: _Rank, lost_s: float, all_s: float) -> Condition:

@@ -18,6 +18,7 @@ __all__ = ["GarbageRule"]
 
 _WINDOW_S: Final = 30.0
 _FEWEST: Final = 3  # readings
+_LEAST_S: Final = 10.0  # of many collections: shorter is a moment, not a state
 _BACK: Final = 0.8  # of the limit
 
 
@@ -55,12 +56,15 @@ class GarbageRule(Rule):
 
     def conditions(self, now_ns: int) -> Iterator[Condition]:
         for number, rank in self._ranks.items():
-            if rank.pause is not None and now_ns - rank.pause.time_ns > _WINDOW_S * 1e9:
-                rank.pause = None
-            if rank.gate.began_ns is not None:
-                yield self._often(number, rank.share.mean or 0.0, rank.gate.began_ns, now_ns)
+            began_ns = rank.gate.began_ns
+            if began_ns is not None and now_ns - began_ns >= _LEAST_S * 1e9:
+                yield self._often(number, rank.share.mean or 0.0, began_ns, now_ns)
             elif rank.pause is not None:
                 yield self._long(rank.pause)
+            # It is over when it is seen: told at one look, or for as long as it is to be held.
+            hold_ns = (self._settings.hold_s or 0.0) * 1e9
+            if rank.pause is not None and now_ns - rank.pause.time_ns > hold_ns:
+                rank.pause = None
 
     def _often(self, number: int, share: float, began_ns: int, now_ns: int) -> Condition:
         return Condition(

@@ -150,7 +150,7 @@ def _condition(
         missing=missing,
         measures={"waited_s": waited_s, "usual_step_s": usual_s, "limit_s": limit_s},
         rank=number,
-        step=rank.number,
+        step=rank.number + 1,  # in which it stands
         metric="step_seconds",
         value=waited_s,
         limit=limit_s,

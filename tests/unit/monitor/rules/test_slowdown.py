@@ -8,6 +8,8 @@ import pytest
 
 from tests.unit.monitor.streams import HEALTHY, Run, monitor_of
 
+SOON = {"watch": {"hold": "0.5s"}}
+
 
 def slow_from(first: int, **more_s: float) -> Run:
     more = {name.replace("_", " "): took for name, took in more_s.items()}
@@ -15,7 +17,7 @@ def slow_from(first: int, **more_s: float) -> Run:
     def extra_s(number: int, rank: int) -> Mapping[str, float]:
         return more if number >= first else {}
 
-    return Run(monitor_of(), evaluation_every=100, extra_s=extra_s)
+    return Run(monitor_of(SOON), evaluation_every=100, extra_s=extra_s)
 
 
 @pytest.mark.parametrize("phase", ["forward", "backward", "optimizer", "python between"])
@@ -52,6 +54,14 @@ def test_a_rank_that_makes_the_others_wait_is_the_one_told_of() -> None:
     assert slow.ranks == (0, 1, 2, 3)
     assert slow.finding.location.rank == 2
     assert any(line.startswith("input wait:") for line in slow.finding.evidence)
+
+
+def test_it_has_to_last_as_long_as_the_watch_says() -> None:
+    def moment(number: int, rank: int) -> Mapping[str, float]:
+        return {"forward": 0.02} if 300 <= number < 350 else {}
+
+    assert Run(monitor_of(), extra_s=moment).train(600).told == []
+    assert len(Run(monitor_of(SOON), extra_s=moment).train(600).firing) == 1
 
 
 def test_our_own_closer_looks_are_not_held_against_the_program() -> None:
