@@ -20,6 +20,7 @@ from stepscope.monitor.settings import WatchSettings
 __all__ = ["Identity", "Monitor"]
 
 _REMEMBERED: Final = 64  # alerts that are over, whose capture may still come
+_LARGEST: Final = 1e100  # what is beyond is as good as infinite: squares of it would be
 _MOST_RANKS: Final = 1024
 
 
@@ -85,10 +86,11 @@ class Monitor:
         active_ns = self._clock.active(reading.time_ns)
         if active_ns != reading.time_ns:
             reading = reading._replace(time_ns=active_ns)
-        if not math.isfinite(reading.value):
+        if not abs(reading.value) < _LARGEST:  # nor what is no number
             self._not_finite += 1
             if "loss" not in reading.metric:
                 return
+            reading = reading._replace(value=reading.value * math.inf)
         elif reading.metric != "step_seconds":  # of that we have every single one
             key = SeriesKey(reading.metric, reading.label, reading.rank)
             if not self._series.update(key, reading.time_ns / 1e9, reading.value):
