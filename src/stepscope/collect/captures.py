@@ -29,7 +29,8 @@ from stepscope.record.recorder import Recorder
 
 __all__ = ["Captures"]
 
-_OTHERS_TURN_S: Final = 0.05  # the training thread may be at a step end
+_TURN_S: Final = 0.05  # the training thread may be at a step end
+_MOMENT_S: Final = 1.0  # the lock is held for far less, but for a fork of a large process
 
 
 class Captures(HookingCollector):
@@ -84,8 +85,8 @@ class Captures(HookingCollector):
         """Never raises."""
         if self.look is None and self._abandoned is None and not self._sleeps:
             return
-        if not self._lock.acquire(blocking=False):
-            return  # it begins or ends at this moment
+        if not self._lock.acquire(timeout=_MOMENT_S):
+            return  # somebody is very slow; training is not to wait for them
         try:
             if self._sleeps:
                 self._sleeps = False
@@ -156,12 +157,14 @@ class Captures(HookingCollector):
 
     def _may_end(self, look: Look) -> bool:
         """Ends it where its time is over; the steps may have ended it already."""
-        if not self._lock.acquire(timeout=_OTHERS_TURN_S):
+        is_late = self._recorder.now_ns() >= look.deadline_ns
+        # Not for longer: who forks holds it, and waits for this thread to end.
+        if not (look.is_over or is_late) or not self._lock.acquire(timeout=_TURN_S):
             return False
         try:
-            if not look.is_over and self._recorder.now_ns() >= look.deadline_ns:
+            if not look.is_over:
                 self._cut(look)
-            return look.is_over
+            return True
         finally:
             self._lock.release()
 
