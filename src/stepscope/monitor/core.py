@@ -154,7 +154,7 @@ class Monitor:
         return MonitoringSummary(
             metrics=self._series.summaries(),
             steps=self._steps,
-            watched_s=(self._last_ns - (self._first_ns or self._last_ns)) / 1e9,
+            watched_s=0.0 if self._first_ns is None else (self._last_ns - self._first_ns) / 1e9,
             alerts=self._alerts,
             open_alerts=len(self._incidents.open),
             untold=self._incidents.untold,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -198,16 +197,25 @@ def _is_slower(before: Sequence[float], after: Sequence[float], least: float) ->
     """By their means, by more than a share and more than their noise explains."""
     if len(before) < 2 or len(after) < 2:
         return False
-    means = statistics.fmean(before), statistics.fmean(after)
+    more = _mean(after) - _mean(before)
     error = math.sqrt(_variance(before) / len(before) + _variance(after) / len(after))
-    return means[1] - means[0] >= max(least * means[0], _ERRORS * error)
+    return more >= max(least * _mean(before), _ERRORS * error)
 
 
 def _variance(values: Sequence[float]) -> float:
     """Of a value, as it tells in means of many: more than its own where neighbours are alike."""
-    blocks = [statistics.fmean(values[at : at + _BLOCK]) for at in range(0, len(values), _BLOCK)]
-    of_blocks = _BLOCK * statistics.variance(blocks) if len(blocks) >= _BLOCKS else 0.0
-    return max(statistics.variance(values), of_blocks)
+    blocks = [_mean(values[at : at + _BLOCK]) for at in range(0, len(values), _BLOCK)]
+    of_blocks = _BLOCK * _own_variance(blocks) if len(blocks) >= _BLOCKS else 0.0
+    return max(_own_variance(values), of_blocks)
+
+
+def _own_variance(values: Sequence[float]) -> float:
+    mean = _mean(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
 
 
 def _means_s(steps: Sequence[StepSeen]) -> dict[str, float]:
