@@ -100,6 +100,8 @@ def step_figures(series: Sequence[StepSeries]) -> dict[str, Any]:
         progress(f"{name}: {len(series)} series")
         judged = [judge(name, one, place(one, number)) for number, one in enumerate(series)]
         figures["detectors"][name] = _summary(judged, limit)
+        if name == OURS:
+            figures |= _closer(judged)
     figures["found_by_size"] = {f"+{by:.0%}": _share_found(series, by, limit) for by in SIZES}
     return figures
 
@@ -118,6 +120,12 @@ def _summary(judged: Sequence[Judged], limit: float) -> dict[str, Any]:
         "found_real_noise": found_share(real),
         "series_real_noise": len(real),
         "machine_alarms": sum(one.machine for one in judged),
+    }
+
+
+def _closer(judged: Sequence[Judged]) -> dict[str, Any]:
+    """By how strong the noise is, and by what kind of noise it is."""
+    return {
         "by_noise": {
             f"{low:.0%} to {high:.0%}" if high < math.inf else f"over {low:.0%}": _row(
                 one for one in judged if low <= one.noise < high
@@ -240,7 +248,7 @@ def show(steps: Any, memory: Any) -> None:
                 str(row["series"]),
                 *(share(row[k]) for k in ("noise", "false_per_1000", "found")),
             )
-            for name, row in steps["detectors"][OURS][title].items()
+            for name, row in steps[title].items()
         ]
         print(table((title, "series", "noise", "false / 1,000", "found in 20"), rows), end="\n\n")
     for name, errors in (("ours", memory), ("least squares", memory["least_squares"])):
@@ -268,7 +276,7 @@ def targets(steps: Any, memory: Any) -> list[Target]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--quick", action="store_true", help="a sixth of the synthetic series")
     args = parser.parse_args()
     progress("recording")

@@ -48,6 +48,7 @@ class DivergenceDetector:
         self._noise = 0.0
         self._start = 0.0
         self._rises: deque[float] = deque(maxlen=RISES)
+        self._usual_rise = 0.0  # a large one
         self._level_before = 0.0  # LASTS values ago
         self._survived = 0.0
         self._highest = 0.0  # above the best, since it was last near it
@@ -117,12 +118,13 @@ class DivergenceDetector:
         if self._count % LASTS == 0:
             self._rises.append(max(0.0, level - self._level_before))
             self._level_before = level
+            self._usual_rise = quantile(self._rises, 0.9) or 0.0
 
     def _limit(self) -> float:
         return max(
             NOISE * self._noise,
             LOST * (self._start - (self.best or 0.0)),
-            WANDERS * (quantile(self._rises, 0.9) or 0.0),
+            WANDERS * self._usual_rise,
             SURVIVED * self._survived,
         )
 

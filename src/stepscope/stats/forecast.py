@@ -14,6 +14,7 @@ from stepscope.stats.trend import Trend, trend
 
 __all__ = ["Forecast", "LimitForecast", "ValueForecast", "forecast"]
 
+KEPT = 96  # points of all of it, at least: a stretch has to have enough of them
 FEWEST = 24  # points of a stretch that is judged
 REACH = 1.5  # times the time that growth was watched for, and not further, is looked ahead
 # Windows, how many of them need not rise, and which part of what even growth would have given it a
@@ -22,7 +23,15 @@ RISING = ((8, 1, 0.25), (4, 0, 0.6))
 FALL = 0.25  # of the growth; when the level falls by more, what grew is given back now and then
 LATE = 0.5  # the last quarter has to be so steep at least, against all
 ERRORS = 4.0  # of the line, that growth has to be
-STRETCHES = (1.0, 0.75, 0.5, 0.35, 0.25)  # of the points, the last ones: it may have begun late
+STRETCHES = (
+    1.0,
+    0.8,
+    0.64,
+    0.5,
+    0.4,
+    0.32,
+    0.25,
+)  # of the points, the last ones: it may have begun late
 RUNS = 24  # points that a line is drawn through
 CHANGE = 1.5  # times the distance of the middles of the halves is it to that of the time to come
 HIGH = 0.7  # quantile of the peaks
@@ -60,13 +69,13 @@ class LimitForecast:
     >>> for second in range(200):
     ...     watched.update(second, 100.0 + 2.0 * second)
     >>> round(watched.get(limit=700.0).seconds)
-    100
+    101
     >>> watched.get(limit=7000.0) is None
     True
     """
 
     def __init__(self) -> None:
-        self._thinned = Thinned()
+        self._thinned = Thinned(KEPT)
         self._last_s = -math.inf
         self._known: tuple[Point | None, Sequence[_Growth]] = (None, ())
 
@@ -98,7 +107,7 @@ class _Growth(NamedTuple):
 
     rates: the slowest and the fastest that it may have. to_come: how much more is to be expected,
     if it slows down as it did. above: how far peaks lie above the line, a usual one (such a one is
-    the first that does not fit) and the highest.
+    the first that does not fit) and the highest. highest_now: of the last values.
     """
 
     line: Trend
@@ -107,13 +116,16 @@ class _Growth(NamedTuple):
     to_come: float
     since_s: float
     above: tuple[float, float]
+    highest_now: float
 
 
 def _reached(growth: _Growth, now_s: float, limit: float) -> Forecast | None:
     if growth.grown < LEAST_SHARE * abs(limit):
         return None
     slope = growth.line.slope
-    to_line = limit - growth.line.intercept - slope * now_s
+    # A line that has run ahead of what there is may be one of growth that has just ended.
+    line_now = min(growth.line.intercept + slope * now_s, growth.highest_now)
+    to_line = limit - line_now
     usual, highest = (max(0.0, to_line - above) for above in growth.above)
     if usual > growth.to_come or usual / slope > REACH * (now_s - growth.since_s):
         return None
@@ -152,7 +164,8 @@ def _growth_of(points: Sequence[Point], before: Sequence[Point]) -> _Growth | No
     left = [peak - line.intercept - line.slope * x for x, peak in zip(*peaks, strict=True)]
     above = max(0.0, quantile(left, HIGH) or 0.0), max(0.0, *left)
     to_come = _to_come(halves, span)
-    return _Growth(line, rates, line.slope * span, to_come, points[0].x, above)
+    highest_now = peaks[1][-1]
+    return _Growth(line, rates, line.slope * span, to_come, points[0].x, above, highest_now)
 
 
 _Side = tuple[list[float], list[float]]

@@ -18,7 +18,7 @@ RECENT = 128  # steps that noise is measured with
 REFRESH = 32  # steps between two looks at that noise
 SHORT, LONG = 15, 31  # steps whose level is compared with the usual one
 SETTLED = 64  # steps that a faster level has to last before it is the usual one
-ALARM = 9.5  # the log of how much likelier the steps since the change are with it than without
+ALARM = 8.5  # the log of how much likelier the steps since the change are with it than without
 ENOUGH = 0.6  # of the least slow-down, that has to be there by the window's own level
 
 
@@ -48,6 +48,7 @@ class SlowdownDetector:
         self._count = 0
         self._up = _Evidence()
         self._down = _Evidence()
+        self._slower = self._faster = 0.0  # what is still to be added to them
         self.is_slow = False
         self.began = 0
 
@@ -95,9 +96,18 @@ class SlowdownDetector:
         return len(self._recent) - (0 if self.is_slow else LAG)
 
     def _weigh(self, log: float) -> None:
-        gain = self._reference.evidence(log)
-        self._up.add(gain.slower, self._count)
-        self._down.add(gain.faster if not self.is_slow else -gain.slower, self._count)
+        slower, faster = self._reference.evidence(log)
+        self._slower += slower
+        self._faster += -slower if self.is_slow else faster
+        if self._count % self._reference.period:
+            return
+        self._up.add(self._slower, self._count)
+        self._down.add(self._faster, self._count)
+        self._slower = self._faster = 0.0
+        if self._up.is_enough or self._down.is_enough:
+            self._judge()
+
+    def _judge(self) -> None:
         if self.is_slow:
             if self._down.is_enough and self._shift(self._since(self._down)) < self._delta / 2:
                 self._change(is_slow=False)
@@ -153,6 +163,8 @@ class _Evidence:
 
     def add(self, gain: float, now: int) -> None:
         if self.sum <= 0.0:
+            if gain <= 0.0:
+                return
             self.began = now - 1
         # More than twice the alarm is not remembered: it would have to be undone.
         self.sum = min(2.0 * ALARM, max(0.0, self.sum + gain))
