@@ -4,119 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from stepscope.model.watching import Condition, Reading, StepSeen
-from stepscope.monitor.gate import Gate
+from stepscope.monitor.growth import Growth, Pool
 from stepscope.monitor.judge import graded, severity
 from stepscope.monitor.rule import Rule
 from stepscope.monitor.rule_settings import Memory
-from stepscope.monitor.trends import Outlook
 from stepscope.monitor.words import duration, percent, size
-from stepscope.stats.forecast import Forecast
 
 __all__ = ["MemoryRule"]
 
 _WARM: Final = 3  # steps, before which memory grows because it is taken for the first time
-_FIRST_LOOK_S: Final = 2.0  # between two looks at growth, which cost some ms: longer and longer
-_LOOKS: Final = 0.05  # of the time watched
-_LAST_LOOK_S: Final = 120.0
-_HIGHER: Final = 1.003  # than at the last look
-_BACK: Final = 0.02  # of the limit, that has to be given back before the pressure is over
-_CREEP_AHEAD: Final = 1.01  # of what is held: a limit that steady growth reaches soon
 _SOON: Final = ((math.log10(600.0), 0.95), (math.log10(3600.0), 0.8), (math.log10(43200.0), 0.5))
-
-
-class _Growth(NamedTuple):
-    """What a look found. limit_bytes: what it is heading for; None where it only creeps."""
-
-    forecast: Forecast
-    held_bytes: float
-    limit_bytes: float | None
-    looked_s: float
-
-    @property
-    def grown_bytes(self) -> float:
-        return self.forecast.rate * self.lasted_s
-
-    @property
-    def is_ahead(self) -> bool:
-        return self.limit_bytes is not None
-
-    @property
-    def lasted_s(self) -> float:
-        return self.looked_s - self.forecast.since_s
-
-
-class _Pool:
-    """The memory of a rank (label ""), or of a GPU. …_since_ns: when that was
-    seen first."""
-
-    def __init__(self, pressure: float) -> None:
-        self.outlook = Outlook()
-        self.gate = Gate(pressure, pressure - _BACK)
-        self.limit_bytes: float | None = None
-        self.ratio: float | None = None
-        self.ahead: _Growth | None = None  # reaches the limit
-        self.creep: _Growth | None = None
-        self.ahead_since_ns = self.creep_since_ns = 0
-        self.is_warm = False
-        self.step: int | None = None
-        self._looked_s = -math.inf
-        self._looked_peak = 0.0
-
-    def look(self, settings: Memory, time_ns: int) -> None:
-        """At the growth so far, if the last look is long enough ago."""
-        time_s = time_ns / 1e9
-        pause_s = min(_LAST_LOOK_S, max(_FIRST_LOOK_S, _LOOKS * self.outlook.watched_s))
-        if time_s - self._looked_s < pause_s or not self._may_grow():
-            return
-        self._looked_s, self._looked_peak = time_s, self.outlook.peak
-        was_ahead, was_creeping = self.ahead, self.creep
-        self.ahead = self._limit_ahead(settings, time_s)
-        # That it grows is no news where it is told that it will be full.
-        told = was_creeping is not None or self.ahead is None
-        self.creep = self._creep(settings, time_s) if told else None
-        if was_ahead is None:
-            self.ahead_since_ns = time_ns
-        if was_creeping is None:
-            self.creep_since_ns = time_ns
-
-    def _may_grow(self) -> bool:
-        """What is no higher than at the last look does not grow: nothing to look at."""
-        is_growing = self.ahead is not None or self.creep is not None
-        return is_growing or self.outlook.peak > _HIGHER * self._looked_peak
-
-    def _limit_ahead(self, settings: Memory, time_s: float) -> _Growth | None:
-        if self.limit_bytes is None or self.outlook.last is None:
-            return None
-        found = self.outlook.get(self.limit_bytes)
-        if found is None or found.seconds > settings.horizon_s:
-            return None
-        growth = _Growth(found, self.outlook.last, self.limit_bytes, time_s)
-        # The first tooth of a sawtooth looks the same: there is time to see more of it.
-        is_pressing = found.seconds <= settings.least_s / 2
-        return growth if is_pressing or growth.lasted_s >= settings.least_s else None
-
-    def _creep(self, settings: Memory, time_s: float) -> _Growth | None:
-        held = self.outlook.last
-        if not held or self.outlook.watched_s < settings.least_s:
-            return None
-        found = self.outlook.get(held * _CREEP_AHEAD)
-        growth = _Growth(found, held, None, time_s) if found is not None else None
-        if growth is None or growth.lasted_s < settings.least_s:
-            return None
-        return growth if growth.grown_bytes >= settings.creep * held else None
 
 
 class MemoryRule(Rule):
     """Severity of what comes: 0.95 where the limit is ten minutes away, 0.8 an hour, 0.5 half a
-    day, less where that is not sure; of creeping growth: by the share of what is held that came;
-    of what is there: by the share of the limit. Confidence: from the width of the forecast."""
+    day, less where that is not sure; of creeping growth: as if it went on to the limit, with no
+    confidence in that, or by the share of the limit that it took; of what is there: by its share.
+    Confidence: from the width of the forecast."""
 
     def __init__(self, settings: Memory) -> None:
         self._settings = settings
-        self._pools: dict[tuple[int, str], _Pool] = {}
+        self._pools: dict[tuple[int, str], Pool] = {}
         self._hears = {
             "memory_bytes": self._held,
             "gpu_memory_bytes": self._held,
@@ -131,7 +42,7 @@ class MemoryRule(Rule):
             return
         for (rank, label), pool in self._pools.items():
             if rank == seen.rank and not pool.is_warm:
-                self._pools[rank, label] = fresh = _Pool(self._pressure(label))
+                self._pools[rank, label] = fresh = Pool(self._pressure(label))
                 fresh.limit_bytes, fresh.is_warm = pool.limit_bytes, True
 
     def reading(self, reading: Reading) -> None:
@@ -142,7 +53,7 @@ class MemoryRule(Rule):
         key = reading.rank, f"GPU {reading.label}" if is_gpu else ""
         pool = self._pools.get(key)
         if pool is None:
-            pool = self._pools[key] = _Pool(self._pressure(key[1]))
+            pool = self._pools[key] = Pool(self._pressure(key[1]))
         pool.step = reading.step
         hear(pool, reading)
 
@@ -155,14 +66,14 @@ class MemoryRule(Rule):
             if pool.gate.began_ns is not None and pool.ratio is not None:
                 yield _pressing(pool, pool.gate.began_ns, pool.ratio, (rank, label), now_ns)
 
-    def _held(self, pool: _Pool, reading: Reading) -> None:
+    def _held(self, pool: Pool, reading: Reading) -> None:
         pool.outlook.update(reading.time_ns / 1e9, reading.value)
         pool.look(self._settings, reading.time_ns)
 
-    def _limit(self, pool: _Pool, reading: Reading) -> None:
+    def _limit(self, pool: Pool, reading: Reading) -> None:
         pool.limit_bytes = reading.value if reading.value > 0 else None
 
-    def _ratio(self, pool: _Pool, reading: Reading) -> None:
+    def _ratio(self, pool: Pool, reading: Reading) -> None:
         pool.ratio = reading.value
         pool.gate.update(reading.time_ns, reading.value)
         held = pool.outlook.last
@@ -173,7 +84,7 @@ class MemoryRule(Rule):
         return self._settings.gpu_pressure if label else self._settings.pressure
 
 
-def _growing(pool: _Pool, growth: _Growth, began_ns: int, whose: tuple[int, str]) -> Condition:
+def _growing(pool: Pool, growth: Growth, began_ns: int, whose: tuple[int, str]) -> Condition:
     rank, label = whose
     forecast = growth.forecast
     share = min(1.0, growth.grown_bytes / growth.held_bytes) if growth.held_bytes else 0.0
@@ -186,13 +97,16 @@ def _growing(pool: _Pool, growth: _Growth, began_ns: int, whose: tuple[int, str]
         span = f"{duration(forecast.low_s)} to {duration(forecast.high_s)}"
         evidence.append(f"The limit of {size(growth.limit_bytes)} is reached in {span} at that.")
     when = f", and is full in {duration(forecast.seconds)}" if growth.is_ahead else ""
-    how_soon = graded(math.log10(max(1.0, forecast.seconds)), _SOON) * (0.7 + 0.3 * confidence)
+    if growth.is_ahead:
+        how_bad = _how_soon(forecast.seconds, confidence)
+    else:
+        how_bad = _how_bad_creep(growth, pool.limit_bytes, share)
     return Condition(
         rule="memory",
         key=f"{'limit' if growth.is_ahead else 'creep'} {rank} {label}",
         kind="leak",
         title=f"Memory{of} grows steadily{when}",
-        severity=how_soon if growth.is_ahead else severity("leak", share),
+        severity=how_bad,
         confidence=confidence,
         began_ns=began_ns,
         share=share,
@@ -212,8 +126,22 @@ def _growing(pool: _Pool, growth: _Growth, began_ns: int, whose: tuple[int, str]
     )
 
 
+def _how_bad_creep(growth: Growth, limit_bytes: float | None, share: float) -> float:
+    """By the share of the limit that it took, and by when that is reached if it is a leak, which is
+    not sure; without a limit by the share of what is held."""
+    if not limit_bytes or not growth.forecast.rate:
+        return severity("leak", share)
+    left_s = max(0.0, limit_bytes - growth.held_bytes) / growth.forecast.rate
+    taken = min(1.0, growth.grown_bytes / limit_bytes)
+    return max(severity("leak", taken), _how_soon(left_s, confidence=0.0))
+
+
+def _how_soon(seconds: float, confidence: float) -> float:
+    return graded(math.log10(max(1.0, seconds)), _SOON) * (0.7 + 0.3 * confidence)
+
+
 def _pressing(
-    pool: _Pool, began_ns: int, ratio: float, whose: tuple[int, str], now_ns: int
+    pool: Pool, began_ns: int, ratio: float, whose: tuple[int, str], now_ns: int
 ) -> Condition:
     rank, label = whose
     lasted_s = (now_ns - began_ns) / 1e9

@@ -65,6 +65,15 @@ def test_a_creeping_leak_far_from_the_limit_is_told_as_that() -> None:
     assert alerts[0].finding.measures["bytes_per_s"] == pytest.approx(GIB / 1000, rel=0.05)
 
 
+def test_a_creeping_leak_is_worse_where_the_limit_would_come_sooner() -> None:
+    near, far = (
+        told(lambda t: 4.0 + t / 200, 400, limit_gib=limit_gib)[0] for limit_gib in (50.0, 5000.0)
+    )
+    assert "seconds_left" not in near.finding.measures
+    assert 0.45 < near.severity < 0.6  # two and a half hours away, if it is a leak
+    assert far.severity < 0.4
+
+
 def test_a_leak_that_stops_is_over() -> None:
     alerts = told(lambda t: 4.0 + min(t, 600) / 200, 3000, limit_gib=100.0, every_s=2)
     assert [alert.is_firing for alert in alerts] == [True, False]
