@@ -97,6 +97,10 @@ def step_figures(series: Sequence[StepSeries]) -> dict[str, Any]:
     limit = real_noise(series)
     figures: dict[str, Any] = {"series": len(series), "real_noise": limit, "detectors": {}}
     for name in RIVALS:
+        missing = unavailable(name)
+        if missing:
+            figures["detectors"][name] = {"unavailable": missing}
+            continue
         progress(f"{name}: {len(series)} series")
         judged = [judge(name, one, place(one, number)) for number, one in enumerate(series)]
         figures["detectors"][name] = _summary(judged, limit)
@@ -104,6 +108,15 @@ def step_figures(series: Sequence[StepSeries]) -> dict[str, Any]:
             figures |= _closer(judged)
     figures["found_by_size"] = {f"+{by:.0%}": _share_found(series, by, limit) for by in SIZES}
     return figures
+
+
+def unavailable(name: str) -> str:
+    """Why a detector cannot be compared here; "": it can."""
+    try:
+        RIVALS[name]()
+    except ImportError as error:
+        return f"{error} (pip install 'stepscope[bench]')"
+    return ""
 
 
 def _share_found(series: Sequence[StepSeries], by: float, limit: float) -> float:
@@ -236,7 +249,7 @@ def show(steps: Any, memory: Any) -> None:
         return "–" if value is None else f"{value:.3g}"
 
     rows = [
-        (name, *(share(found[key]) for key in ("false_per_1000", "found", "found_real_noise")))
+        (name, *(share(found.get(key)) for key in ("false_per_1000", "found", "found_real_noise")))
         for name, found in steps["detectors"].items()
     ]
     header = ("detector", "false / 1,000", "found in 20", f"noise ≤ {steps['real_noise']:.1%}")

@@ -16,7 +16,7 @@ LAG = (
 )
 RECENT = 128  # steps that noise is measured with
 REFRESH = 32  # steps between two looks at that noise
-SHORT, LONG = 15, 31  # steps whose level is compared with the usual one
+SHORT, LONG = 17, 31  # steps whose level is compared with the usual one
 SETTLED = 64  # steps that a faster level has to last before it is the usual one
 ALARM = 8.5  # the log of how much likelier the steps since the change are with it than without
 ENOUGH = 0.6  # of the least slow-down, that has to be there by the window's own level
