@@ -106,20 +106,26 @@ class _Template:
     """A minute of training whose times and steps count from 0: only these columns change."""
 
     def __init__(self, rows: list[tuple[Any, ...]]) -> None:
-        self._parts = [rows[at : at + BATCH] for at in range(0, len(rows), BATCH)]
-        self._columns = [list(zip(*part, strict=True)) for part in self._parts]
-        self._packed = [
-            [struct.pack(f"<{len(part)}{code}", *column) for code, column in
-             zip(COLUMN_CODES, columns, strict=True)]
-            for part, columns in zip(self._parts, self._columns, strict=True)
-        ]  # fmt: skip
+        self._parts = [_Part(rows[at : at + BATCH]) for at in range(0, len(rows), BATCH)]
 
     def at(self, time_ns: int, step: int) -> Iterator[bytes]:
-        for part, columns, packed in zip(self._parts, self._columns, self._packed, strict=True):
-            times = array("q", map(time_ns.__add__, columns[0]))
-            steps = array("I", map(step.__add__, columns[8]))
-            body = [times.tobytes(), *packed[1:8], steps.tobytes(), *packed[9:]]
-            yield frame(EVENTS, struct.pack("<II", len(part), 0) + b"".join(body))
+        for part in self._parts:
+            times = array("q", map(time_ns.__add__, part.times))
+            steps = array("I", map(step.__add__, part.steps))
+            body = [times.tobytes(), *part.packed[1:8], steps.tobytes(), *part.packed[9:]]
+            yield frame(EVENTS, struct.pack("<II", len(times), 0) + b"".join(body))
+
+
+class _Part:
+    """One batch of it, packed."""
+
+    def __init__(self, rows: list[tuple[Any, ...]]) -> None:
+        columns = list(zip(*rows, strict=True))
+        self.times, self.steps = array("q", columns[0]), array("I", columns[8])
+        self.packed = [
+            struct.pack(f"<{len(rows)}{code}", *column)
+            for code, column in zip(COLUMN_CODES, columns, strict=True)
+        ]
 
 
 def left_out(now_ns: int) -> Batch:
