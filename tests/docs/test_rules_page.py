@@ -1,0 +1,58 @@
+"""docs/howto/rules.md says what the settings are, with their defaults."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepscope.monitor.rule_settings import RULES, Common, Rules, Threshold, Watch
+from stepscope.monitor.settings import watch_settings
+
+PAGE = Path(__file__).parents[2].joinpath("docs", "howto", "rules.md").read_text("utf-8")
+TABLES = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+COMMON = {one.name for one in fields(Common)}
+
+
+def row_of(name: str) -> str:
+    return next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |"))
+
+
+def shown(name: str, default: Any) -> str:
+    """A default as the page writes it."""
+    if name.endswith("_s"):
+        hours, minutes = default / 3600, default / 60
+        if hours >= 1:
+            return f"{hours:g} h"
+        return f"{minutes:g} min" if minutes >= 1 else f"{default:g} s"
+    return f"{default * 100:g} %" if isinstance(default, float) and default < 1 else f"{default:g}"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_example_is_understood(table: str) -> None:
+    watch_settings(tomllib.loads(table))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_setting_of_a_rule_is_told_with_its_default(rule: str) -> None:
+    row = row_of(rule)
+    for one in fields(getattr(Rules(), rule)):
+        if one.name not in COMMON:
+            key = one.name.removesuffix("_s")
+            assert f"`{key}` ({shown(one.name, one.default)})" in row, key
+            assert f"`{key}`" in row.rpartition(" | ")[2], key
+
+
+def test_every_setting_of_the_watch_is_told_with_its_default() -> None:
+    for one in fields(Watch):
+        row = row_of(one.name.removesuffix("_s"))
+        assert f"| {shown(one.name, one.default)} |" in row
+
+
+def test_every_key_of_a_threshold_is_told() -> None:
+    for one in fields(Threshold):
+        assert f"`{one.name.removesuffix('_s')}`" in PAGE
