@@ -28,6 +28,7 @@ from processes import execute, script
 PROGRAM = Path(__file__).parent / "programs" / "watched.py"
 LIMITS = {0.1: 0.005, 1.0: 0.0005}  # interval → share of one CPU
 MEMORY_LIMIT_MB = 10.0
+STEPS = 1000  # of a small model, after which memory is compared
 BARE, RUN, IN_CODE = "bare", "stepscope run --watch", "PerformanceMonitor"
 
 
@@ -76,7 +77,7 @@ def _of_training(runs: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def measure_memory(turns: int, seconds: float) -> dict[str, dict[str, Any]]:
+def measure_memory(turns: int) -> dict[str, dict[str, Any]]:
     """MB more than a bare run of the same turn."""
     watched = (script("stepscope"), "run", "--level", "production", "--watch", "default", "--")
     arms: dict[str, tuple[tuple[str, ...], float]] = {
@@ -89,7 +90,7 @@ def measure_memory(turns: int, seconds: float) -> dict[str, dict[str, Any]]:
         for name in turn(list(arms), number):
             progress(f"memory, {name}, turn {number + 1} of {turns}")
             under, interval_s = arms[name]
-            held[name].append(run_program("memory", interval_s, seconds, under=under)["rss_mb"])
+            held[name].append(run_program("memory", interval_s, STEPS, under=under)["rss_mb"])
     return {
         name: summary([ours - bare for ours, bare in zip(held[name], held[BARE], strict=True)])
         for name in (RUN, IN_CODE)
@@ -120,7 +121,7 @@ def main() -> int:
     compile_package()
     idle = measure_idle(wanted.turns, wanted.seconds)
     training = measure_training(wanted.turns, wanted.seconds)
-    memory = measure_memory(wanted.turns, min(20.0, wanted.seconds))
+    memory = measure_memory(wanted.turns)
     rows = [
         (f"{what}, every {interval_s:g} s", f"{figure['median']:.4%}", f"{figure['spread']:.4%}")
         for what, figures in (("idle", idle), ("beside training", training))

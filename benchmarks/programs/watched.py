@@ -2,7 +2,7 @@
 
     python watched.py RESULT idle INTERVAL TURNS SECONDS    # in turns with a monitor and without
     python watched.py RESULT training INTERVAL SECONDS      # what the monitor takes meanwhile
-    python watched.py RESULT memory INTERVAL SECONDS        # INTERVAL 0: without a monitor
+    python watched.py RESULT memory INTERVAL STEPS          # INTERVAL 0: without a monitor
 
 RESULT: a file for the JSON that it finds.
 """
@@ -15,17 +15,21 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
-from stepscope import PerformanceMonitor, ProfilingConfig
+if TYPE_CHECKING:
+    from stepscope import PerformanceMonitor  # a bare run does not import it
 
 SETTLE_S = 12.0  # a monitor has looked at everything once by then
 
 
 def monitor_every(interval_s: float) -> PerformanceMonitor:
     """That other programs keep the machine busy is not to be an alert here."""
+    from stepscope import PerformanceMonitor, ProfilingConfig
+
     config = ProfilingConfig(
         monitoring_interval=interval_s, cpu_threshold=100.0, memory_threshold=100.0
     )
@@ -129,16 +133,25 @@ def hooks_ns(calls: int, probes: int) -> float:
 # ---- memory ----
 
 
-def memory(interval_s: float, seconds: float) -> dict[str, object]:
-    """What the process holds after training for a while."""
-    step = make_step()
+def memory(interval_s: float, steps: float) -> dict[str, object]:
+    """What the process holds after so many steps of a small model: what a large one needs varies
+    from run to run by more than a monitor takes."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    inputs = torch.randn(32, 64)
     monitor = monitor_every(interval_s) if interval_s else None
     if monitor is not None:
         monitor.start_monitoring()
-    steps = train(step, seconds)
+    for _ in range(int(steps)):
+        optimizer.zero_grad()
+        model(inputs).square().mean().backward()
+        optimizer.step()
+        time.sleep(0.01)
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     kib = {line.split(":")[0]: int(line.split()[1]) for line in lines if line.endswith(" kB")}
-    return {"rss_mb": kib["Rss"] / 1024, "private_mb": kib["Anonymous"] / 1024, "steps": steps}
+    return {"rss_mb": kib["Rss"] / 1024, "anonymous_mb": kib["Anonymous"] / 1024}
 
 
 def main() -> None:

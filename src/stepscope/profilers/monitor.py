@@ -20,10 +20,10 @@ __all__ = ["PerformanceMonitor"]
 class PerformanceMonitor(Closing):
     """Watches this process, its workers, its GPUs and the machine, from start to stop; again: anew.
 
-    It sees CPU and memory every `monitoring_interval`, and the steps of a training loop; it looks
-    at them every five intervals (1 to 5 s) and knows the same rules as `stepscope run --watch`:
-    `config.rules` sets them, and `cpu_threshold`, `memory_threshold` and `gpu_threshold` are rules
-    too. `enabled=False`: nothing at all happens.
+    It sees CPU and memory every `monitoring_interval`, and the steps of a training loop. It judges
+    them every ten intervals (1 to 10 s), and when it is asked for a summary, by the same rules as
+    `stepscope run --watch`: `config.rules` sets them, and `cpu_threshold`, `memory_threshold` and
+    `gpu_threshold` are rules too. `enabled=False`: nothing at all happens.
 
     Callbacks are told of each alert from `alert_threshold` on, once, in threads of their own:
     async functions in an event loop. An alert reads like a mapping (`alert["message"]`,

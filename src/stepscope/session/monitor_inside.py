@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["MonitorInside"]
 
 _ASLEEP_NS: Final = 10_000_000_000  # this long without a look, beyond the usual: we were stopped
-_LONGEST_PAUSE_NS: Final = 5_000_000_000  # between two looks (session/watchers.py)
+_LONGEST_PAUSE_NS: Final = 10_000_000_000  # between two looks (session/watchers.py)
 _MOST_ALERTS: Final = 1000  # that are kept to be asked for
 _CALLBACKS_S: Final = 2.0  # patience with functions and
 _SINKS_S: Final = 5.0  # with sinks, when it is stopped

@@ -10,8 +10,8 @@ __all__ = ["Pace", "ReadBack", "Schedule", "Watcher", "pace_for"]
 
 _TIDY_S = 1.0  # between two times that what was recorded is read back
 # Where nothing but watchers wants it. Waking up is dear, what there is to do then is not:
-_WATCHED_TICKS = 5  # of theirs, up to
-_WATCHED_S = 5.0  # between two times that it is read back,
+_WATCHED_TICKS = 10  # of theirs, up to
+_WATCHED_S = 10.0  # between two times that it is read back,
 _FULL_S = 15.0  # that everything is sampled,
 _THOROUGH_S = 60.0  # and that files of others are looked for
 

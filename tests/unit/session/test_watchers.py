@@ -46,8 +46,8 @@ def test_while_something_is_measured_all_is_read_back_every_second() -> None:
     assert 18 <= found.count(ReadBack.ALL_FILES) <= 22
 
 
-def test_watchers_wait_five_of_their_samples_but_a_second_at_least() -> None:
-    for interval_s, expected in ((0.1, 60), (0.5, 24), (1.0, 12), (10.0, 6)):
+def test_watchers_wait_ten_of_their_samples_but_a_second_at_least() -> None:
+    for interval_s, expected in ((0.01, 60), (0.1, 60), (0.5, 12), (1.0, 6), (10.0, 6)):
         found = looks(Pace(interval_s, 10.0), 60)
         count = len(found) - found.count(ReadBack.NOT_YET)
         assert abs(count - expected) <= max(1, expected // 10), interval_s
@@ -56,4 +56,4 @@ def test_watchers_wait_five_of_their_samples_but_a_second_at_least() -> None:
 def test_files_of_others_are_looked_for_now_and_then() -> None:
     found = looks(Pace(1.0, 10.0), 240)
     assert 3 <= found.count(ReadBack.ALL_FILES) <= 5
-    assert found.count(ReadBack.KNOWN_FILES) > 30
+    assert found.count(ReadBack.KNOWN_FILES) > 15
