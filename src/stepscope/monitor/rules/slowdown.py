@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
 
 from stepscope.model.phases import Phase
-from stepscope.model.watching import Condition, StepSeen
+from stepscope.model.watching import Condition, Reading, StepSeen
+from stepscope.monitor.comparing import Grown, grown_phases, is_slower, plain_steps
 from stepscope.monitor.judge import severity
+from stepscope.monitor.recent import Usual
 from stepscope.monitor.rule import Rule
 from stepscope.monitor.rule_settings import Slowdown
 from stepscope.monitor.steps import own_s
@@ -21,28 +23,13 @@ __all__ = ["SlowdownRule"]
 
 _KEPT: Final = 128  # steps, whose phases are compared
 _FEWEST: Final = 8  # before the change, to compare with
-_TOLD: Final = 3  # phases that grew
 _AGAIN: Final = 8  # steps between two looks at what is not confirmed yet
 _CONFIRMED: Final = 0.8  # of the least slow-down, by which all steps since are slower
-_ERRORS: Final = 2.5  # standard errors
-_BLOCK: Final = 8  # neighbours
-_BLOCKS: Final = 6  # of them, to tell how much they differ
 _LEVEL: Final = 15  # steps that tell what a step takes now
+_HOST_WINDOW_S: Final = 10.0
+_FULL: Final = 0.9  # of the machine's CPUs
+_FULLER: Final = 0.1  # than usual
 _WAITING: Final = 0.9  # of the severity, where a rank waits for another
-_ODD: Final = 2.0  # times the median: a step of its own kind, which says little about phases
-_PART: Final = 0.1  # of the growth, from which on a phase is named
-
-
-class _Grown(NamedTuple):
-    """A phase, in seconds a step."""
-
-    phase: str
-    before_s: float
-    after_s: float
-
-    @property
-    def by_s(self) -> float:
-        return self.after_s - self.before_s
 
 
 class _Rank:
@@ -52,7 +39,7 @@ class _Rank:
     def __init__(self, least: float) -> None:
         self.detector = SlowdownDetector(least)
         self.began: StepSeen | None = None
-        self.grown: list[_Grown] = []
+        self.grown: list[Grown] = []
         self.is_confirmed = False
         self._least = least
         self._steps: deque[StepSeen] = deque(maxlen=_KEPT)
@@ -86,15 +73,13 @@ class _Rank:
         steps = list(self._steps)
         place = max(0, len(steps) - self._since)
         self.began = steps[place]
-        self._before = _plain(steps[: place if place >= _FEWEST else len(steps) // 4])
+        self._before = plain_steps(steps[: place if place >= _FEWEST else len(steps) // 4])
         self._compare()
 
     def _compare(self) -> None:
-        after = _plain(list(self._steps)[-self._since :])
-        self.grown = _grown(_means_s(self._before), _means_s(after))
-        self.is_confirmed = _is_slower(
-            list(map(own_s, self._before)), list(map(own_s, after)), _CONFIRMED * self._least
-        )
+        after = plain_steps(list(self._steps)[-self._since :])
+        self.grown = grown_phases(self._before, after)
+        self.is_confirmed = is_slower(self._before, after, _CONFIRMED * self._least)
 
 
 class SlowdownRule(Rule):
@@ -104,6 +89,7 @@ class SlowdownRule(Rule):
     def __init__(self, settings: Slowdown) -> None:
         self._settings = settings
         self._ranks: dict[int, _Rank] = {}
+        self._host = Usual(_HOST_WINDOW_S)  # share of its CPUs that are busy
 
     def step(self, seen: StepSeen) -> None:
         if seen.is_special:
@@ -113,14 +99,29 @@ class SlowdownRule(Rule):
             rank = self._ranks[seen.rank] = _Rank(self._settings.over)
         rank.update(seen)
 
+    def reading(self, reading: Reading) -> None:
+        if reading.metric == "host_cpu_ratio":
+            is_slow = any(rank.detector.is_slow for rank in self._ranks.values())
+            self._host.update(reading.time_ns, reading.value, frozen=is_slow)
+
     def conditions(self, now_ns: int) -> Iterator[Condition]:
         slow = [rank for rank in self._ranks.values() if rank.is_confirmed]
         has_cause = any(not _only_waits(rank) for rank in slow)
+        also = self._of_the_host() if slow else ()
         for rank in slow:
             usual_s = rank.detector.usual
             if rank.began is not None and usual_s:
                 waits = has_cause and _only_waits(rank)
-                yield _condition(rank, rank.began, usual_s, now_ns, waits=waits)
+                found = _condition(rank, rank.began, usual_s, now_ns, waits=waits)
+                yield replace(found, evidence=(*found.evidence, *also))
+
+    def _of_the_host(self) -> tuple[str, ...]:
+        """That its CPUs have no room any more, where they had: the most common reason of all."""
+        now, usual = self._host.recent.mean, self._host.value
+        if now is None or now < _FULL or (usual is not None and now - usual < _FULLER):
+            return ()
+        before = f", and were {percent(usual)}" if usual is not None else ""
+        return (f"The machine's CPUs are {percent(now)} busy{before}: what else runs on it?",)
 
 
 def _only_waits(rank: _Rank) -> bool:
@@ -150,7 +151,7 @@ def _condition(
         confidence=rank.detector.confidence,
         began_ns=began.start_ns,
         share=lost,
-        evidence=(before, *(_sentence(one) for one in rank.grown)),
+        evidence=(before, *map(str, rank.grown)),
         missing=() if rank.grown else ("No phase of the steps grew by itself.",),
         measures={
             "ratio": ratio,
@@ -168,60 +169,5 @@ def _condition(
     )
 
 
-def _asks(grown: Sequence[_Grown]) -> str:
+def _asks(grown: Sequence[Grown]) -> str:
     return f"phase:{grown[0].phase}" if grown else ""
-
-
-def _sentence(one: _Grown) -> str:
-    return f"{one.phase}: {duration(one.before_s)} → {duration(one.after_s)} a step"
-
-
-def _grown(before: Mapping[str, float], after: Mapping[str, float]) -> list[_Grown]:
-    """The phases that have most of the growth, most first; those with little of it left out."""
-    found = [
-        _Grown(phase, before.get(phase, 0.0), after_s)
-        for phase, after_s in after.items()
-        if phase != Phase.PROFILING
-    ]
-    found = sorted((one for one in found if one.by_s > 0.0), key=lambda one: -one.by_s)
-    total_s = sum(one.by_s for one in found)
-    return [one for one in found[:_TOLD] if one.by_s >= _PART * total_s]
-
-
-def _plain(steps: Sequence[StepSeen]) -> list[StepSeen]:
-    usual_ns = median(seen.duration_ns for seen in steps) or 0.0
-    return [seen for seen in steps if seen.duration_ns <= _ODD * usual_ns]
-
-
-def _is_slower(before: Sequence[float], after: Sequence[float], least: float) -> bool:
-    """By their means, by more than a share and more than their noise explains."""
-    if len(before) < 2 or len(after) < 2:
-        return False
-    more = _mean(after) - _mean(before)
-    error = math.sqrt(_variance(before) / len(before) + _variance(after) / len(after))
-    return more >= max(least * _mean(before), _ERRORS * error)
-
-
-def _variance(values: Sequence[float]) -> float:
-    """Of a value, as it tells in means of many: more than its own where neighbours are alike."""
-    blocks = [_mean(values[at : at + _BLOCK]) for at in range(0, len(values), _BLOCK)]
-    of_blocks = _BLOCK * _own_variance(blocks) if len(blocks) >= _BLOCKS else 0.0
-    return max(_own_variance(values), of_blocks)
-
-
-def _own_variance(values: Sequence[float]) -> float:
-    mean = _mean(values)
-    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
-def _means_s(steps: Sequence[StepSeen]) -> dict[str, float]:
-    """Of each phase, a step."""
-    phases = {phase for seen in steps for phase in seen.phases_ns}
-    return {
-        phase: sum(seen.phases_ns.get(phase, 0) for seen in steps) / len(steps) / 1e9
-        for phase in phases
-    }

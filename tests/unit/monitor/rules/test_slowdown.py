@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from tests.unit.monitor.streams import HEALTHY, Run, monitor_of
 
 SOON = {"watch": {"hold": "0.5s"}}
+LATER = {"watch": {"hold": "5s"}}
 
 
-def slow_from(first: int, **more_s: float) -> Run:
-    more = {name.replace("_", " "): took for name, took in more_s.items()}
-
+def slow_from(first: int, phase: str, more_s: float, rules: Mapping[str, Any] = SOON) -> Run:
     def extra_s(number: int, rank: int) -> Mapping[str, float]:
-        return more if number >= first else {}
+        return {phase: more_s} if number >= first else {}
 
-    return Run(monitor_of(SOON), evaluation_every=100, extra_s=extra_s)
+    return Run(monitor_of(rules), evaluation_every=100, extra_s=extra_s)
 
 
 @pytest.mark.parametrize("phase", ["forward", "backward", "optimizer", "python between"])
 def test_the_phase_that_grew_is_asked_about(phase: str) -> None:
-    run = slow_from(300, **{phase.replace(" ", "_"): 0.02}).train(400)
+    run = slow_from(300, phase, 0.02).train(400)
     (slow,) = run.firing
     assert slow.rule == "slowdown"
     assert max((value, name) for name, value in slow.finding.measures.items() if "grown" in name)[
@@ -31,13 +31,13 @@ def test_the_phase_that_grew_is_asked_about(phase: str) -> None:
 
 
 def test_a_small_slow_down_is_found_soon() -> None:
-    run = slow_from(300, forward=0.006).train(340)
+    run = slow_from(300, "forward", 0.006).train(340)
     (slow,) = run.firing
     assert 0.3 <= slow.severity <= 0.6
 
 
 def test_ten_times_as_slow_is_told_as_that() -> None:
-    (slow,) = slow_from(300, forward=0.9).train(320).firing
+    (slow,) = slow_from(300, "forward", 0.9).train(320).firing
     assert slow.finding.measures["ratio"] == pytest.approx(10.0, rel=0.05)
     assert slow.severity > 0.9
 
@@ -64,8 +64,20 @@ def test_it_has_to_last_as_long_as_the_watch_says() -> None:
     assert len(Run(monitor_of(SOON), extra_s=moment).train(600).firing) == 1
 
 
+@pytest.mark.parametrize(("busy_now", "is_told"), [(0.99, True), (0.45, False)])
+def test_a_machine_that_has_no_cpu_left_is_named(busy_now: float, is_told: bool) -> None:
+    run = slow_from(600, "forward", 0.05, LATER)
+    run.gauges = {"host_cpu_ratio": lambda t: busy_now if run.number >= 600 else 0.4}
+    run.train(800)
+    (slow,) = run.firing
+    (still,) = run.monitor.open_alerts
+    assert still.id == slow.id
+    told = [line for line in slow.finding.evidence if line.startswith("The machine's CPUs")]
+    assert bool(told) is is_told
+
+
 def test_our_own_closer_looks_are_not_held_against_the_program() -> None:
-    assert slow_from(300, profiling=0.05).train(600).told == []
+    assert slow_from(300, "profiling", 0.05).train(600).told == []
 
 
 def test_longer_evaluations_are_no_slow_down_of_steps() -> None:
