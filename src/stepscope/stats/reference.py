@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from stepscope.stats.quantiles import median
 
-__all__ = ["Evidence", "Reference"]
+__all__ = ["Reference"]
 
 BLOCK = 8  # neighbours that are kept together: noise that lasts shows in their means
 BLOCKS = 32
 FEWEST = 24  # values before anything can be said
 CLIP = 2.5  # standard deviations that a single value may count for
+TURNS = 0.25  # of the variance: where sums of neighbours have less, they cancel each other out
+PERIOD = 4
 LEAST_VARIANCE = 0.01  # of clipped values, where the series is as good as constant
 _NORMAL = 1.4826  # makes the median deviation of normal noise its standard deviation
 _MEDIAN_ERROR = 1.2533  # of a median, against that of a mean
-
-
-class Evidence(NamedTuple):
-    """How much a value speaks for a level that is higher (lower) by delta: a log of likelihoods."""
-
-    slower: float
-    faster: float
 
 
 class Reference:
@@ -38,11 +32,15 @@ class Reference:
         self._block: list[float] = []  # the one that is being filled
         self._stride = 1  # of so many blocks, one is kept
         self._seen = 0
-        self._now: Sequence[float] = ()
         self._ordered: list[float] = []
         self.middle = 0.0
         self._scale = delta / CLIP
-        self._variance = 1.0  # of clipped values, as it tells over several of them
+        self._least_scale = self._scale
+        self._now_spread = 0.0
+        self._own = 1.0  # variance of clipped values, one by one
+        self._variance = 1.0  # the same, as it tells over several of them
+        self._louder = 1.0  # the variance now, against that of all
+        self.period = 1  # values that have to be taken together: long ones and short ones in turn
         self._centre = 0.0  # of clipped values; not 0 where noise is skewed
         self._up = self._down = 0.0  # how far a shift by delta moves that
 
@@ -59,6 +57,7 @@ class Reference:
             if len(self._blocks) > BLOCKS:
                 self._blocks = self._blocks[::2]
                 self._stride *= 2
+            self._forget_warm_up()
             self._measure()
         self._seen += 1
         self._block = []
@@ -66,16 +65,22 @@ class Reference:
     def look_at_noise(self, now: Sequence[float]) -> None:
         """Where the last values (of one level, whichever) are noisier than the series was, theirs
         is the noise that counts."""
-        self._now = now if len(now) >= FEWEST else ()
-        if self.is_ready:
+        if not self.is_ready or len(now) < FEWEST:
+            return
+        middle = median(now) or 0.0
+        self._now_spread = _spread(now, middle)
+        if not 0.8 < max(self._least_scale, self._now_spread) / self._scale < 1.25:
             self._measure()
+        clipped = _variance([self._clipped(value - middle + self.middle) for value in now])
+        self._louder = max(1.0, clipped / self._own)
 
-    def evidence(self, value: float) -> Evidence:
+    def evidence(self, value: float) -> tuple[float, float]:
+        """How much a value speaks for a level that is higher by delta, and for one that is lower:
+        logarithms of how much likelier it is there."""
         away = self._clipped(value) - self._centre
-        return Evidence(
-            self._up / self._variance * (away - self._up / 2),
-            self._down / self._variance * (-away - self._down / 2),
-        )
+        variance = self._variance * self._louder
+        up, down = self._up, self._down
+        return up / variance * (away - up / 2), down / variance * (-away - down / 2)
 
     def shift(self, values: Sequence[float]) -> float:
         """How much higher these values lie: the median of the distances between their quantiles
@@ -90,22 +95,31 @@ class Reference:
         """How far the shift of so many values lies from the true one, usually."""
         if not self._up:
             return math.inf
-        return _MEDIAN_ERROR * math.sqrt(self._variance / count) * self._delta / self._up
+        variance = self._variance * self._louder
+        return _MEDIAN_ERROR * math.sqrt(variance / count) * self._delta / self._up
 
     def _clipped(self, value: float) -> float:
         return min(CLIP, max(-CLIP, (value - self.middle) / self._scale))
 
+    def _forget_warm_up(self) -> None:
+        """A first block that is higher than all the others is no measure of them."""
+        levels = [median(block) or 0.0 for block in self._blocks]
+        while len(levels) > FEWEST // BLOCK and levels[0] > max(levels[1:]):
+            del levels[0], self._blocks[0]
+
     def _measure(self) -> None:
-        self._ordered = sorted(value for block in self._blocks for value in block)
-        self.middle = median(self._ordered) or 0.0
-        spreads = _spread(self._ordered, self.middle), _spread(self._now, median(self._now) or 0.0)
-        # A scale below this would let steps count in full that are far from slow enough.
-        self._scale = max(*spreads, self._delta / CLIP)
-        clipped = [self._clipped(value) for value in self._ordered]
+        ordered = self._ordered = sorted(value for block in self._blocks for value in block)
+        self.middle = median(ordered) or 0.0
+        # A scale below delta / CLIP would let values count in full that are far from delta.
+        self._least_scale = max(_spread(ordered, self.middle), self._delta / CLIP)
+        self._scale = max(self._least_scale, self._now_spread)
+        clipped = [self._clipped(value) for value in ordered]
         self._centre = sum(clipped) / len(clipped)
         self._up = self._moved(self._delta)
         self._down = -self._moved(-self._delta)
-        self._variance = self._lasting_variance(_variance(clipped)) * self._doubt()
+        self._own = max(_variance(clipped), LEAST_VARIANCE)
+        # What is usual is not known better than its values allow.
+        self._variance = self._lasting_variance() * (1.0 + 2 * BLOCK / len(ordered))
 
     def _moved(self, shift: float) -> float:
         return (
@@ -113,21 +127,14 @@ class Reference:
             - self._centre
         )
 
-    def _doubt(self) -> float:
-        """What is usual is not known better than its values allow."""
-        return 1.0 + 2 * BLOCK / len(self._ordered)
-
-    def _lasting_variance(self, own: float) -> float:
+    def _lasting_variance(self) -> float:
         """Of sums of neighbours, for each of them: more than of single values, where a slow one is
-        followed by slow ones."""
+        followed by slow ones, and less, where by a fast one."""
         means = [sum(map(self._clipped, block)) / BLOCK for block in self._blocks]
-        own = max(own, LEAST_VARIANCE)
-        lasting = max(own, BLOCK * _variance(means))
-        if not self._now:
-            return lasting
-        middle = median(self._now) or 0.0
-        now = _variance([self._clipped(value - middle + self.middle) for value in self._now])
-        return lasting * max(1.0, now / own)
+        lasting = BLOCK * _variance(means)
+        takes_turns = lasting < TURNS * self._own and len(means) >= BLOCKS // 2
+        self.period = PERIOD if takes_turns else 1
+        return max(lasting, LEAST_VARIANCE) if takes_turns else max(lasting, self._own)
 
 
 def _spread(values: Sequence[float], middle: float) -> float:
