@@ -17,6 +17,7 @@ _LOOKS: Final = 0.05  # of the time watched
 _LAST_LOOK_S: Final = 120.0
 _HIGHER: Final = 1.003  # than at the last look
 _BACK: Final = 0.02  # of the limit, that has to be given back before the pressure is over
+_LOADING_S: Final = 600.0  # that a program may fill memory before its first steps
 _CREEP_AHEAD: Final = 1.01  # of what is held: a limit that steady growth reaches soon
 
 
@@ -42,7 +43,8 @@ class Growth(NamedTuple):
 
 
 class Pool:
-    """The memory of a rank, or of a GPU. …_since_ns: when that was seen first."""
+    """The memory of a rank, or of a GPU. …_since_ns: when that was seen first. is_warm: steps are
+    made."""
 
     def __init__(self, pressure: float) -> None:
         self.outlook = Outlook()
@@ -88,7 +90,7 @@ class Pool:
         growth = Growth(found, self.outlook.last, self.limit_bytes, time_s)
         # The first tooth of a sawtooth looks the same: there is time to see more of it.
         is_pressing = found.seconds <= settings.least_s / 2
-        return growth if is_pressing or growth.lasted_s >= settings.least_s else None
+        return growth if is_pressing or self._is_long(growth, settings) else None
 
     def _creep(self, settings: Memory, time_s: float) -> Growth | None:
         held = self.outlook.last
@@ -96,6 +98,11 @@ class Pool:
             return None
         found = self.outlook.get(held * _CREEP_AHEAD)
         growth = Growth(found, held, None, time_s) if found is not None else None
-        if growth is None or growth.lasted_s < settings.least_s:
+        if growth is None or growth.grown_bytes < settings.creep * held:
             return None
-        return growth if growth.grown_bytes >= settings.creep * held else None
+        return growth if self._is_long(growth, settings) else None
+
+    def _is_long(self, growth: Growth, settings: Memory) -> bool:
+        """Of a program that makes no steps, it may be all that it has to load first."""
+        least_s = settings.least_s if self.is_warm else max(settings.least_s, _LOADING_S)
+        return growth.lasted_s >= least_s

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from stepscope.model.alert import Alert
-from stepscope.model.watching import Reading
+from stepscope.model.watching import Reading, StepSeen
 from tests.unit.monitor.streams import GIB, SECOND_NS, UNIX, Run, monitor_of
 
 
@@ -19,6 +19,7 @@ def told(
     found = []
     for second in range(0, seconds, every_s):
         now_ns = second * SECOND_NS
+        monitor.step(StepSeen(0, second + 3, now_ns, now_ns + every_s * SECOND_NS, {}))
         held = held_gib(float(second)) * GIB
         monitor.reading(Reading(now_ns, "memory_bytes", held))
         monitor.reading(Reading(now_ns, "memory_limit_bytes", limit_gib * GIB))
@@ -109,7 +110,19 @@ def test_the_growth_before_the_first_steps_is_no_leak() -> None:
         },
     )
     run.wait(178.0).train(600)
-    assert [alert for alert in run.told if alert.rule == "memory" and alert.step] == []
+    assert run.told == []
+
+
+def test_a_program_without_steps_is_told_of_when_its_memory_is_about_to_be_full() -> None:
+    monitor = monitor_of()
+    found = []
+    for second in range(115):
+        now_ns, held = second * SECOND_NS, (4.0 + second / 10) * GIB  # full after 120 s
+        monitor.reading(Reading(now_ns, "memory_bytes", held))
+        monitor.reading(Reading(now_ns, "memory_limit_bytes", 16 * GIB))
+        found += monitor.tick(now_ns, UNIX + second)
+    (alert,) = found
+    assert alert.finding.measures["seconds_left"] <= 60.0
 
 
 def test_a_gpus_limit_comes_from_its_share() -> None:
@@ -117,6 +130,7 @@ def test_a_gpus_limit_comes_from_its_share() -> None:
     found = []
     for second in range(900):
         now_ns, held = second * SECOND_NS, (4.0 + second / 100) * GIB
+        monitor.step(StepSeen(0, second + 3, now_ns, now_ns + SECOND_NS, {}))
         monitor.reading(Reading(now_ns, "gpu_memory_bytes", held, "1"))
         monitor.reading(Reading(now_ns, "gpu_memory_ratio", held / GIB / 16, "1"))
         found += monitor.tick(now_ns, UNIX + second)
