@@ -11,15 +11,18 @@ from stepscope.model.watching import Reading, StepSeen
 
 __all__ = ["StepFigures"]
 
-_WINDOW_NS = 1_000_000_000  # figures are of so much of the loop's time, or of one step
 _RECENT = 32  # ordinary steps of which the median is told
 
 
 class StepFigures:
-    """`update` with every step of one rank, in order."""
+    """`update` with every step of one rank, in order.
 
-    def __init__(self, rank: int) -> None:
+    window_s: figures are of so much of the loop's time, or of one step that is longer.
+    """
+
+    def __init__(self, rank: int, window_s: float = 1.0) -> None:
         self._rank = rank
+        self._window_ns = round(window_s * 1e9)
         self._recent: deque[int] = deque(maxlen=_RECENT)
         self._seen: set[str] = set()  # phases that there were so far
         self._began_ns = -1  # the window; -1: with the next step
@@ -36,7 +39,7 @@ class StepFigures:
         self._phases_ns.update(seen.phases_ns)
         if not seen.is_special:
             self._recent.append(seen.duration_ns)
-        if seen.end_ns - self._began_ns < _WINDOW_NS:
+        if seen.end_ns - self._began_ns < self._window_ns:
             return []
         found = [
             Reading(seen.end_ns, metric, value, label, self._rank, seen.number)

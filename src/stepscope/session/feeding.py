@@ -57,7 +57,8 @@ class Feed:
     is told of, until it ends.
 
     is_told_steps: whoever calls `update` folds the loops anyway, and tells `on_step_of` of them
-    before. budget: what looking at steps may cost; None: anything.
+    before. budget: what looking at steps may cost; None: anything. window_s: what is told about
+    steps in general is of so much time.
     """
 
     def __init__(
@@ -66,11 +67,12 @@ class Feed:
         has_launcher: bool = False,
         is_told_steps: bool = False,
         budget: StepBudget | None = None,
+        window_s: float = 1.0,
     ) -> None:
         self._listeners = listeners
         self._sampler = "launcher" if has_launcher else "program"
         self._folds = not is_told_steps
-        self._budget = budget
+        self._budget, self._window_s = budget, window_s
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -100,7 +102,8 @@ class Feed:
     def _process(self, process: ProcessInfo) -> _Process:
         one = self._processes.get(_key(process))
         if one is None:
-            one = self._processes[_key(process)] = _Process(process, folds=self._folds)
+            one = _Process(process, folds=self._folds, window_s=self._window_s)
+            self._processes[_key(process)] = one
             if process.role == "program":
                 self._ranks[process.pid] = process.rank
             self._make_room()
@@ -182,10 +185,10 @@ def _key(process: ProcessInfo) -> _Key:
 
 
 class _Process:
-    def __init__(self, process: ProcessInfo, *, folds: bool) -> None:
+    def __init__(self, process: ProcessInfo, *, folds: bool, window_s: float) -> None:
         self.process = process
         self.steps = StepsSeen(process.rank, process.pid, process.monotonic_ns, folds=folds)
-        self.figures = StepFigures(process.rank)
+        self.figures = StepFigures(process.rank, window_s)
         self.told = ProgramReadings(process.rank)
 
 

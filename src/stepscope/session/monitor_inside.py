@@ -36,6 +36,7 @@ __all__ = ["MonitorInside"]
 
 _ASLEEP_NS: Final = 10_000_000_000  # this long without a look, beyond the usual: we were stopped
 _LONGEST_PAUSE_NS: Final = 10_000_000_000  # between two looks (session/watchers.py)
+_STEP_WINDOW_S: Final = 5.0  # of steps in general, with all their phases, no more is told
 _MOST_ALERTS: Final = 1000  # that are kept to be asked for
 _CALLBACKS_S: Final = 2.0  # patience with functions and
 _SINKS_S: Final = 5.0  # with sinks, when it is stopped
@@ -86,7 +87,7 @@ class MonitorInside:
         identity = Identity(_run_name(engine.run), platform.node())
         self._monitor = Monitor(self._settings, identity, self._explain, lambda: uuid.uuid4().hex)
         self._speed = MachineSpeed()
-        self._feed = Feed(self._speed, self._monitor, budget=StepBudget())
+        self._feed = Feed(self._speed, self._monitor, budget=StepBudget(), window_s=_STEP_WINDOW_S)
         if self._newest is not None:
             self._feed.add(self._newest)
         self._engine = engine
