@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from stepscope.model.watching import Explained, Reading
+from stepscope.monitor.core import Identity, Monitor
+from stepscope.monitor.registry import unregister_rule
 from stepscope.monitor.rule_settings import RULES, Common, Rules, Threshold, Watch
 from stepscope.monitor.settings import watch_settings
 
@@ -51,6 +54,28 @@ def test_every_setting_of_the_watch_is_told_with_its_default() -> None:
     for one in fields(Watch):
         row = row_of(one.name.removesuffix("_s"))
         assert f"| {shown(one.name, one.default)} |" in row
+
+
+def test_the_rule_in_python_works_as_the_page_says() -> None:
+    (example,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    try:
+        exec(example, {"__name__": "page"})
+        monitor = Monitor(
+            watch_settings({"rules": {"plateau": {"steps": 5}}}),
+            Identity("run", "host"),
+            lambda condition: Explained(),
+            lambda: "id",
+        )
+        told = []
+        for step in range(20):
+            monitor.reading(Reading(step, "accuracy", min(step, 10) / 10, step=step))
+            told += monitor.tick(step, 0.0)
+        assert [(alert.rule, alert.finding.title) for alert in told] == [
+            ("plateau", "No better accuracy since step 10")
+        ]
+        assert monitor.summary().broken == {}
+    finally:
+        unregister_rule("plateau")
 
 
 def test_every_key_of_a_threshold_is_told() -> None:
