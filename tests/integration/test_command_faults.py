@@ -165,6 +165,7 @@ open("finished", "w").close()
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.readline()
+    assert wait_for(lambda: Path("run/meta.json").exists())  # a loaded launcher is behind
     process.kill()
     process.communicate(timeout=30)
     assert wait_for(lambda: Path("finished").exists())
