@@ -14,6 +14,7 @@ from stepscope.model.metrics import PerformanceMetrics
 from stepscope.profilers.blocks import disabled_metrics
 from stepscope.profilers.config import ProfilingConfig
 from stepscope.profilers.loading import DataLoadingProfiler
+from stepscope.profilers.monitor import PerformanceMonitor
 from stepscope.session.advanced import (
     AdvancedBlock,
     Seen,
@@ -43,6 +44,9 @@ class AdvancedProfiler:
     each function as soon as it was profiled (ask it for the result), and memory and CPUs of the
     process at the first `stop_profiling`.
 
+    `enable_monitoring=True`: a PerformanceMonitor (`monitor`) runs from start to stop. It takes
+    callbacks, and what it saw is `monitoring` in the summary.
+
     The source document restarts one profiler inside another; both measure what they see, so their
     times are not to be added up.
     """
@@ -56,6 +60,8 @@ class AdvancedProfiler:
         self._total_s = 0.0
         self._results: dict[str, Any] | None = None
         self.seen = Seen()
+        is_watched = self.config.enabled and self.config.enable_monitoring
+        self.monitor = PerformanceMonitor(self.config) if is_watched else None
         self._optimizer: weakref.ref[AutoOptimizer] | None = None
 
     def start_profiling(self) -> None:
@@ -64,6 +70,8 @@ class AdvancedProfiler:
             return
         if self._block.is_open:
             raise UsageError("It is profiling already: call stop_profiling() first.")
+        if self.monitor is not None:
+            self.monitor.start_monitoring()
         self._block.open()
 
     def stop_profiling(self) -> dict[str, Any]:
@@ -79,6 +87,8 @@ class AdvancedProfiler:
         if not self._block.is_open:
             raise UsageError("It is not profiling: call start_profiling() first.")
         measured = self._block.close()
+        if self.monitor is not None:
+            self.monitor.stop_monitoring()
         self.seen.step = measured.step or self.seen.step
         loaders, functions = self._data.profiles, self._data.preprocessing_profiles
         found = list(measured.findings)
@@ -140,6 +150,7 @@ class AdvancedProfiler:
     def get_profiling_summary(self) -> dict[str, Any]:
         """Everything that was found, as plain JSON; the figures are those of the last stop."""
         results = self._results or {}
+        monitor = self.monitor
         return {
             "enabled": self.config.enabled,
             "level": self.config.level.value,
@@ -150,6 +161,7 @@ class AdvancedProfiler:
             "suggestions": list(results.get("suggestions", [])),
             "dataloaders": [one.to_dict() for one in self._data.profiles],
             "preprocessing": [one.to_dict() for one in self._data.preprocessing_profiles],
+            "monitoring": None if monitor is None else monitor.get_monitoring_summary(),
         }
 
     def save(self, path: str | Path | None = None, name: str = "") -> Path:

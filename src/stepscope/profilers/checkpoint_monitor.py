@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -15,11 +16,13 @@ from stepscope.model.checkpoint_events import (
 from stepscope.profilers.checkpoints import CheckpointProfiler
 from stepscope.profilers.closing import Closing
 from stepscope.session.checkpoints import failed
+from stepscope.session.exceeding import Exceeding
 from stepscope.session.ticking import Ticking
 
 __all__ = ["CheckpointMonitor"]
 
 _GIB = 1 << 30
+_HELD, _AGAIN = "checkpoint_bytes", "recompute_milliseconds"  # metrics, as rules know them
 _T = TypeVar("_T")
 
 
@@ -46,6 +49,7 @@ class CheckpointMonitor(Closing):
         _check("monitor_interval_ms", monitor_interval_ms, 1)
         self._profiler = profiler
         self._memory_bytes, self._recompute_ms = memory_threshold_bytes, recompute_threshold_ms
+        self._exceeding = Exceeding({_HELD: memory_threshold_bytes, _AGAIN: recompute_threshold_ms})
         self.memory_threshold_exceeded: list[
             Callable[[CheckpointMonitor, MemoryThresholdExceeded], object]
         ] = []
@@ -64,10 +68,12 @@ class CheckpointMonitor(Closing):
     def check_thresholds(self) -> None:
         """Look now. An error in a callback is recorded, and the others are called all the same."""
         use, now = self._profiler.use(), datetime.now(UTC)
-        if use.in_use_bytes > self._memory_bytes:
+        figures = {_HELD: float(use.in_use_bytes), _AGAIN: use.recompute_ms}
+        found = self._exceeding.update(time.monotonic_ns(), figures)
+        if _HELD in found:
             exceeded = MemoryThresholdExceeded(use.in_use_bytes, self._memory_bytes, now)
             self._tell(self.memory_threshold_exceeded, exceeded)
-        if use.recompute_ms > self._recompute_ms:
+        if _AGAIN in found:
             too_long = RecomputationThresholdExceeded(use.recompute_ms, self._recompute_ms, now)
             self._tell(self.recomputation_threshold_exceeded, too_long)
 

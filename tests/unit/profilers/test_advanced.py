@@ -199,3 +199,17 @@ def test_an_optimizer_is_told_what_was_profiled_where_that_is_wished(auto: bool)
     profiler.start_profiling()
     profiler.stop_profiling()
     assert told.heard == ([loader, str.upper, "stopped"] if auto else [])
+
+
+def test_a_monitor_runs_along_where_that_is_wanted() -> None:
+    profiler = AdvancedProfiler(ProfilingConfig(enable_monitoring=True, monitoring_interval=0.05))
+    assert profiler.monitor is not None
+    for _ in range(2):
+        profiler.start_profiling()
+        assert profiler.monitor.is_monitoring
+        profiler.stop_profiling()
+        assert not profiler.monitor.is_monitoring
+    summary = json.loads(json.dumps(profiler.get_profiling_summary(), allow_nan=False))
+    assert summary["monitoring"]["avg_memory_usage"] > 0
+    assert AdvancedProfiler().monitor is None
+    assert AdvancedProfiler(ProfilingConfig(enabled=False, enable_monitoring=True)).monitor is None
