@@ -29,5 +29,5 @@ if __name__ == "__main__":
     from tests.docs.preamble import preamble, training
 
     page = Path(sys.argv[1])
-    needs_training = page.stem in ("bottlenecks", "optimize-in-code")
+    needs_training = page.stem in ("bottlenecks", "optimize-in-code", "monitor-in-code")
     run_page(page, preamble() | (training() if needs_training else {}))

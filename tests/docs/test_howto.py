@@ -175,6 +175,17 @@ def test_the_page_of_plans_finds_one_that_fits(tmp_path: Path) -> None:
     assert (tmp_path / "plan.json").exists()
 
 
+def test_the_page_of_monitors_prints_a_summary_and_an_alert(tmp_path: Path) -> None:
+    printed = run("monitor-in-code.md", tmp_path)
+    for line in (
+        r"Avg CPU: \d+\.\d%, avg memory: \d\.\d\dGB",
+        r"\d+ steps",
+        r"0\.9 queue: queue_length is 250, above 100",
+        r"\['firing', 'resolved'\]",
+    ):
+        assert re.search(rf"^{line}$", printed, re.MULTILINE), printed
+
+
 @pytest.mark.extended
 def test_the_page_of_optimising_in_code_runs_and_tells_what_was_measured(tmp_path: Path) -> None:
     printed = run("optimize-in-code.md", tmp_path)
