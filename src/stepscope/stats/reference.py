@@ -92,11 +92,18 @@ class Reference:
         return median(value - self._ordered[place] for value, place in pairs) or 0.0
 
     def error(self, count: int) -> float:
-        """How far the shift of so many values lies from the true one, usually."""
+        """How far the shift of so many values lies from what is usual by chance, noise that lasts
+        included."""
+        return self._error(self._variance, count)
+
+    def own_error(self, count: int) -> float:
+        """How far it lies from the level that these values have now."""
+        return self._error(self._own, count)
+
+    def _error(self, variance: float, count: int) -> float:
         if not self._up:
             return math.inf
-        variance = self._variance * self._louder
-        return _MEDIAN_ERROR * math.sqrt(variance / count) * self._delta / self._up
+        return _MEDIAN_ERROR * math.sqrt(variance * self._louder / count) * self._delta / self._up
 
     def _clipped(self, value: float) -> float:
         return min(CLIP, max(-CLIP, (value - self.middle) / self._scale))

@@ -19,7 +19,9 @@ REFRESH = 32  # steps between two looks at that noise
 SHORT, LONG = 17, 31  # steps whose level is compared with the usual one
 SETTLED = 64  # steps that a faster level has to last before it is the usual one
 ALARM = 8.5  # the log of how much likelier the steps since the change are with it than without
-ENOUGH = 0.6  # of the least slow-down, that has to be there by the window's own level
+ENOUGH = 0.6  # of the least slow-down, that the last steps have to show, old ones among them or not
+NEARLY, ERRORS = 0.9, 1.5  # of it, less so many standard errors, that the steps since have to show
+FEWEST = 9  # of those steps
 
 
 class SlowdownDetector:
@@ -111,11 +113,20 @@ class SlowdownDetector:
         if self.is_slow:
             if self._down.is_enough and self._shift(self._since(self._down)) < self._delta / 2:
                 self._change(is_slow=False)
-        elif self._up.is_enough and self._shift(self._since(self._up)) > ENOUGH * self._delta:
+        elif self._up.is_enough and self._is_as_large():
             self.began = self._up.began
             self._change(is_slow=True)
         elif self._down.is_enough and self._shift(SETTLED) < -self._delta / 2:
             self._follow()
+
+    def _is_as_large(self) -> bool:
+        """As the least slow-down: most of the last steps are longer, which bursts do not achieve,
+        and those since the change by no less than that, as far as noise lets it be told."""
+        if self._shift(SHORT) < ENOUGH * self._delta:
+            return False
+        since = min(LONG, max(FEWEST, self._count - self._up.began))
+        least = NEARLY * self._delta - ERRORS * self._reference.own_error(since)
+        return self._shift(since) > least
 
     def _since(self, evidence: _Evidence) -> int:
         return self._window(self._count - evidence.began + 1)
