@@ -137,7 +137,7 @@ TRACKED_FRAME: Final = "tracked.frame"  # mark; arg: number of the stack, profil
 OWN_DROPPED: Final = "stepscope.dropped"  # events that found their ring full
 OWN_LOST: Final = "stepscope.lost"  # events that could not be written to disk
 OWN_LEFT_OUT: Final = "stepscope.left_out"  # mark: of a long run, events were left out on purpose;
-# time_ns, duration_ns: when they were; arg: optimizer steps that ended there; value: how many events
+# time_ns, duration_ns: when they were; arg: optimizer steps that ended there; value: how many
 OWN_WRITER_CPU_NS: Final = "stepscope.writer_cpu_ns"  # CPU time of the writer thread
 OWN_CALLS: Final = "stepscope.calls"  # hook calls that recorded a span
 OWN_PROBES: Final = "stepscope.probes"  # hook calls that only looked (nested modules)
