@@ -235,14 +235,18 @@ class Inside:
         if due is ReadBack.NOT_YET:
             return
         before_ns = time.thread_time_ns()
-        if due is ReadBack.ALL_FILES:
+        if due is ReadBack.ALL_FILES or not self._pull_known():
             self.tidy()
-        else:
-            with self.lock:
-                self._give_out(self._tail.read_known())
         for watcher in list(self._watchers):
             watcher.look()
         self._sampler_cpu_ns += time.thread_time_ns() - before_ns
+
+    def _pull_known(self) -> bool:
+        """Whether there was anything; there always is, unless our own file was full."""
+        with self.lock:
+            found = self._tail.read_known()
+            self._give_out(found)
+        return any(news.base == self._program.base for news in found)
 
     def watch(self, watcher: Watcher) -> None:
         """Sample, read back and ask it, from now on."""
