@@ -4,17 +4,13 @@ recorded here, in the sampler's thread."""
 from __future__ import annotations
 
 import atexit
-import os
 import platform
-import sys
 import time
 import uuid
 from collections import deque
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.config import ENV_RUN
 from stepscope.model.alert import Alert
 from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
@@ -26,11 +22,11 @@ from stepscope.session.feeding import Feed
 from stepscope.session.inside import Inside, inside
 from stepscope.session.machine_speed import MachineSpeed
 from stepscope.session.monitor_figures import Watched, monitoring_summary, nothing_measured
+from stepscope.session.monitor_settings import run_name
 from stepscope.session.step_budget import StepBudget
 
 if TYPE_CHECKING:
-    from stepscope.notify.dispatch import Dispatcher
-    from stepscope.session.feeding import Newest
+    from stepscope.session.monitor_sinks import MonitorSinks
 
 __all__ = ["MonitorInside"]
 
@@ -38,8 +34,7 @@ _ASLEEP_NS: Final = 10_000_000_000  # this long without a look, beyond the usual
 _LONGEST_PAUSE_NS: Final = 10_000_000_000  # between two looks (session/watchers.py)
 _STEP_WINDOW_S: Final = 5.0  # of steps in general, with all their phases, no more is told
 _MOST_ALERTS: Final = 1000  # that are kept to be asked for
-_CALLBACKS_S: Final = 2.0  # patience with functions and
-_SINKS_S: Final = 5.0  # with sinks, when it is stopped
+_CALLBACKS_S: Final = 2.0  # patience with functions, when it is stopped
 _FRESH_NS: Final = 50_000_000  # a summary is made anew after so long, or
 _COST_SHARE: Final = 100  # after so many times what making it took
 
@@ -65,8 +60,7 @@ class MonitorInside:
         self._told: set[str] = set()  # alerts that callbacks know of, while they are open
         self._watched = Watched()
         self._monitor: Monitor | None = None
-        self._dispatcher: Dispatcher | None = None
-        self._newest: Newest | None = None
+        self._sinks: MonitorSinks | None = None
         self._looked_ns = 0
         self._summary: dict[str, Any] | None = None
         self._fresh_until_ns = 0
@@ -83,13 +77,16 @@ class MonitorInside:
             return
         self._begin()
         engine = inside()
-        self._make_dispatcher()
-        identity = Identity(_run_name(engine.run), platform.node())
+        if self._settings.sinks:
+            from stepscope.session.monitor_sinks import MonitorSinks  # most have none
+
+            self._sinks = MonitorSinks(self._settings.sinks)
+        identity = Identity(run_name(), platform.node())
         self._monitor = Monitor(self._settings, identity, self._explain, lambda: uuid.uuid4().hex)
         self._speed = MachineSpeed()
         self._feed = Feed(self._speed, self._monitor, budget=StepBudget(), window_s=_STEP_WINDOW_S)
-        if self._newest is not None:
-            self._feed.add(self._newest)
+        if self._sinks is not None and self._sinks.newest is not None:
+            self._feed.add(self._sinks.newest)
         self._engine = engine
         now_ns, cpu_ns = _clocks(engine)
         self._watched = Watched(now_ns, now_ns, cpu_ns, cpu_ns)
@@ -110,33 +107,16 @@ class MonitorInside:
             self._look_at(engine)
             self._note_time(engine)
             self._tell(monitor.ended(self._watched.end_ns, time.time()))
-            self._pass_on()
             self._summary = None
         atexit.unregister(self.stop)
         self._callbacks.wait(_CALLBACKS_S)
-        if self._dispatcher is not None:
-            self._dispatcher.close(_SINKS_S)
+        if self._sinks is not None:
+            self._sinks.close()
 
     def abandon(self) -> None:
         """Nobody has it any more. The garbage collector calls this, at any moment: the sampler's
         thread stops it with its next look."""
         self._is_abandoned = True
-
-    def _make_dispatcher(self) -> None:
-        if not self._settings.sinks:
-            return
-        from stepscope.notify.build import make_sinks
-        from stepscope.notify.dispatch import Dispatcher
-        from stepscope.notify.memory_outbox import MemoryOutbox
-        from stepscope.notify.sink import SinkContext
-        from stepscope.session.feeding import Newest
-
-        folder = Path(os.environ.get(ENV_RUN) or ".").resolve()
-        context = SinkContext(_run_name(folder), platform.node(), os.getpid(), folder)
-        sinks, metrics = make_sinks(self._settings.sinks, context)
-        self._dispatcher = Dispatcher(MemoryOutbox(), sinks, metrics)
-        self._newest = Newest() if metrics else None
-        self._dispatcher.start()
 
     # ---- a follower and a watcher of session/inside.py ----
 
@@ -157,7 +137,7 @@ class MonitorInside:
     def after_fork(self) -> None:
         """In a forked child: what is watched is the parent."""
         if self._engine is not None:
-            self._engine = self._dispatcher = None
+            self._engine = self._sinks = None
             self._callbacks.after_fork()
 
     def _look_at(self, engine: Inside) -> None:
@@ -172,7 +152,8 @@ class MonitorInside:
         self._tell(monitor.tick(now_ns, time.time()))
         for alert in monitor.open_alerts:  # it may have become worse
             self._tell_callbacks(alert)
-        self._pass_on()
+        if self._sinks is not None:
+            self._sinks.pass_on()
 
     # ---- telling ----
 
@@ -185,8 +166,8 @@ class MonitorInside:
     def _tell(self, alerts: Iterable[Alert]) -> None:
         for alert in alerts:
             self.alerts.append(alert)
-            if self._dispatcher is not None:
-                self._dispatcher.tell(alert)
+            if self._sinks is not None:
+                self._sinks.tell(alert)
             if alert.is_firing:
                 self._tell_callbacks(alert)
             else:
@@ -197,10 +178,6 @@ class MonitorInside:
         if alert.severity >= self._alert_threshold and alert.id not in self._told:
             self._told.add(alert.id)
             self._callbacks.tell(alert)
-
-    def _pass_on(self) -> None:
-        if self._newest is not None and self._dispatcher is not None:
-            self._dispatcher.update(self._newest.take())
 
     def _callback_failed(self, name: str, error: BaseException) -> None:
         """Somebody else's code, in somebody else's thread."""
@@ -252,21 +229,11 @@ class MonitorInside:
         told = {
             "callback_errors": self._callbacks.errors,
             "callbacks_untold": self._callbacks.untold,
-            "problems": [*self.problems, *self._sink_problems()],
+            "problems": [*self.problems, *([] if self._sinks is None else self._sinks.problems())],
         }
         return monitoring_summary(self._watched, monitor, self.alerts, self.interval_s) | told
-
-    def _sink_problems(self) -> list[str]:
-        troubles = {} if self._dispatcher is None else self._dispatcher.troubles
-        return [f"alerts could not be told to {name}: {why}" for name, why in troubles.items()]
 
 
 def _clocks(engine: Inside) -> tuple[int, int]:
     """Now, and the CPU time so far."""
     return engine.recorder.now_ns(), sum(engine.recorder.core.cpu_now())
-
-
-def _run_name(folder: Path) -> str:
-    """Without a run, the program's own."""
-    argv = getattr(sys, "argv", None) or [""]
-    return folder.name if ENV_RUN in os.environ else Path(argv[0]).stem or "python"

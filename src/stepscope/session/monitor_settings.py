@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from stepscope.config import ENV_RUN
 from stepscope.errors import UsageError
 from stepscope.monitor.settings import WatchSettings, watch_settings
 from stepscope.session.feeding import memory_limit_bytes
 from stepscope.session.watch_rules import read_rules
 
-__all__ = ["MonitorConfig", "monitor_settings"]
+__all__ = ["MonitorConfig", "monitor_settings", "run_name"]
 
 _READINGS: Final = 10  # beyond a threshold before it is told: shorter is a moment, not a state
 _LONGEST_S: Final = 30.0
@@ -73,3 +75,10 @@ def _thresholds(config: MonitorConfig) -> list[dict[str, Any]]:
         for name, metric, percent in limits
         if percent < 100  # beyond all that there is nothing can be
     ]
+
+
+def run_name() -> str:
+    """Of the run that this process belongs to; without one, of the program."""
+    run = os.environ.get(ENV_RUN)
+    argv = getattr(sys, "argv", None) or [""]
+    return Path(run).name if run else Path(argv[0]).stem or "python"

@@ -14,7 +14,7 @@ from stepscope.model.alert import Alert
 from stepscope.model.capture_request import CaptureRequest
 from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
-from stepscope.model.watching import Condition, Explained, Reading, StepSeen
+from stepscope.model.watching import Condition, Explained
 from stepscope.monitor.alerts import Identity
 from stepscope.monitor.core import Monitor
 from stepscope.monitor.settings import WatchSettings
@@ -22,7 +22,7 @@ from stepscope.notify.build import make_sinks
 from stepscope.notify.dispatch import Dispatcher
 from stepscope.notify.sink import Served, SinkContext
 from stepscope.session.explaining import Explainer
-from stepscope.session.feeding import Feed, Hears
+from stepscope.session.feeding import Feed, Hears, Newest
 from stepscope.session.machine_speed import MachineSpeed
 from stepscope.store.alerts import AlertStore
 
@@ -61,7 +61,7 @@ class Watching:
         self._monitor = Monitor(
             settings, Identity(run.name, host), self._explain, lambda: uuid.uuid4().hex
         )
-        self._readings = _Newest()
+        self._readings = Newest()
         self._speed = MachineSpeed()
         self._feed = Feed(
             self._speed, self._monitor, self._readings, has_launcher=True, is_told_steps=True
@@ -146,20 +146,3 @@ class Watching:
             yield f"{counts.pending} notices wait to be delivered: stepscope alerts --send"
         for rule, why in self._monitor.summary().broken.items():
             yield f"the rule {rule} failed and was switched off: {why}"
-
-
-class _Newest:
-    """Keeps the newest reading of each series until somebody takes them."""
-
-    def __init__(self) -> None:
-        self._last: dict[tuple[str, str, int], Reading] = {}
-
-    def step(self, seen: StepSeen) -> None:
-        """Readings are made of steps elsewhere."""
-
-    def reading(self, reading: Reading) -> None:
-        self._last[reading.metric, reading.label, reading.rank] = reading
-
-    def take(self) -> list[Reading]:
-        taken, self._last = list(self._last.values()), {}
-        return taken
