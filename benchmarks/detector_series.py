@@ -60,11 +60,16 @@ def _heavy_tails(rng: random.Random, sigma: float) -> Iterator[float]:
         yield value + (rng.uniform(0.2, 1.6) if rng.random() < 0.01 else 0.0)
 
 
-def _autocorrelated(rng: random.Random, sigma: float) -> Iterator[float]:
+def _autocorrelated(rng: random.Random, sigma: float, like: float = 0.5) -> Iterator[float]:
     value = 0.0
     while True:
-        value = 0.5 * value + rng.gauss(0.0, sigma * math.sqrt(0.75))
+        value = like * value + rng.gauss(0.0, sigma * math.sqrt(1 - like * like))
         yield value
+
+
+def _lasting(rng: random.Random, sigma: float) -> Iterator[float]:
+    """A slow step is followed by some ten slow ones, as where others use the machine."""
+    return _autocorrelated(rng, sigma, like=0.9)
 
 
 def _skewed(rng: random.Random, sigma: float) -> Iterator[float]:
@@ -112,6 +117,7 @@ NOISE_MODELS: dict[str, Noise] = {
     "lognormal": _lognormal,
     "heavy tails": _heavy_tails,
     "autocorrelated": _autocorrelated,
+    "lasting": _lasting,
     "skewed": _skewed,
     "periodic": _periodic,
     "alternating": _alternating,

@@ -2,7 +2,7 @@
 
 python benchmarks/detectors.py                # some minutes; --quick for a first look
 
-Step times: synthetic ones of eight noise models at six strengths, those of real runs that are made
+Step times: synthetic ones of nine noise models at six strengths, those of real runs that are made
 here, and those of a real job on GPUs. Each is judged as it is (every alarm is false) and with 5 %
 more from a known step on (to be found within 20 steps), by stepscope's detector and by others.
 Memory: leaks whose end is known, forecast at half of their life, and what only looks like a leak.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from stepscope.stats.quantiles import median
 
@@ -15,6 +16,7 @@ FEWEST = 24  # values before anything can be said
 CLIP = 2.5  # standard deviations that a single value may count for
 TURNS = 0.25  # of the variance: where sums of neighbours have less, they cancel each other out
 PERIOD = 4
+LEAST_ALIKE, MOST_ALIKE = 0.2, 0.95  # a correlation of neighbours: below, it may be chance
 LEAST_VARIANCE = 0.01  # of clipped values, where the series is as good as constant
 _NORMAL = 1.4826  # makes the median deviation of normal noise its standard deviation
 _MEDIAN_ERROR = 1.2533  # of a median, against that of a mean
@@ -137,11 +139,22 @@ class Reference:
     def _lasting_variance(self) -> float:
         """Of sums of neighbours, for each of them: more than of single values, where a slow one is
         followed by slow ones, and less, where by a fast one."""
-        means = [sum(map(self._clipped, block)) / BLOCK for block in self._blocks]
-        lasting = BLOCK * _variance(means)
-        takes_turns = lasting < TURNS * self._own and len(means) >= BLOCKS // 2
+        blocks = [[self._clipped(value) for value in block] for block in self._blocks]
+        lasting = BLOCK * _variance([sum(block) / BLOCK for block in blocks])
+        takes_turns = lasting < TURNS * self._own and len(blocks) >= BLOCKS // 2
         self.period = PERIOD if takes_turns else 1
-        return max(lasting, LEAST_VARIANCE) if takes_turns else max(lasting, self._own)
+        if takes_turns:
+            return max(lasting, LEAST_VARIANCE)
+        return max(lasting, self._own * self._follow_up(blocks))
+
+    def _follow_up(self, blocks: Sequence[Sequence[float]]) -> float:
+        """How many times its own variance a value counts for, if those behind it are like it as the
+        next one is: blocks are too short to show noise that lasts longer than they do."""
+        products = [
+            (a - self._centre) * (b - self._centre) for block in blocks for a, b in pairwise(block)
+        ]
+        alike = min(MOST_ALIKE, sum(products) / len(products) / self._own)
+        return (1.0 + alike) / (1.0 - alike) if alike > LEAST_ALIKE else 1.0
 
 
 def _spread(values: Sequence[float], middle: float) -> float:
