@@ -134,7 +134,7 @@ def test_only_processes_that_train_or_load_leave_something(joined: Ran) -> None:
 def test_the_process_tells_what_joining_cost(joined: Ran) -> None:
     own = {row.name: row.value for row in joined.training.rows if row.name.startswith("stepscope")}
     assert 0 < own[names.OWN_PROBE_COST_NS] < own[names.OWN_CALL_COST_NS] < 1e5
-    assert 0 < own[names.OWN_STARTUP_NS] < 150e6
+    assert own[names.OWN_STARTUP_NS] > 0  # how much it may be: benchmarks/overhead.py
     assert joined.training.rows[-1].name
     assert len(joined.training.named(names.PROCESS_EXIT)) == 1
 

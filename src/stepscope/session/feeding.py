@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Protocol, TypeAlias
 
@@ -21,7 +22,9 @@ from stepscope.session.step_budget import StepBudget
 __all__ = ["Feed", "Hears", "Newest", "memory_limit_bytes"]
 
 _Key: TypeAlias = tuple[str, int, int]  # host, pid, when it began
-_LOOP, _TOLD, _SAMPLES, _EXIT = 1, 2, 4, 8  # what events are about
+_LOOP, _TOLD, _SAMPLES, _EXIT, _CAPTURES = 1, 2, 4, 8, 16  # what events are about
+_CAPTURE = (names.CAPTURE_BEGIN, names.CAPTURE_END)
+_GOES_ON = 1 << 62
 _MOST_PROCESSES = 4096  # that are followed at a time; far more ranks than this end elsewhere
 
 
@@ -95,6 +98,8 @@ class Feed:
         one = self._process(process)
         for batch in batches:
             topics = _topics(batch)
+            if topics & _CAPTURES:
+                one.note_captures(batch)
             self._tell(one, batch, topics)
             if topics & _EXIT:
                 self._forget(_key(process))
@@ -137,7 +142,7 @@ class Feed:
     def _look_at(self, one: _Process, batch: Batch) -> None:
         for seen in one.steps.update(batch):
             if self._trains.setdefault(one.process.rank, one) is one:
-                self._step(one, seen)
+                self._step(one, one.marked(seen))
 
     def _step(self, one: _Process, seen: StepSeen) -> None:
         for listener in self._listeners:
@@ -190,9 +195,23 @@ class _Process:
         self.steps = StepsSeen(process.rank, process.pid, process.monotonic_ns, folds=folds)
         self.figures = StepFigures(process.rank, window_s)
         self.told = ProgramReadings(process.rank)
+        self._looked_at: deque[list[int]] = deque(maxlen=4)  # captures: begin, end
+
+    def note_captures(self, batch: Batch) -> None:
+        for name, place in batch.places(_CAPTURE):
+            time_ns = batch.columns["time_ns"][place]
+            if name == names.CAPTURE_BEGIN:
+                self._looked_at.append([time_ns, _GOES_ON])
+            elif self._looked_at:
+                self._looked_at[-1][1] = time_ns
+
+    def marked(self, seen: StepSeen) -> StepSeen:
+        """A step that was looked at closely took longer for it."""
+        looked = any(seen.start_ns < end and begin < seen.end_ns for begin, end in self._looked_at)
+        return seen._replace(is_special=True) if looked else seen
 
 
-_TOPICS = {names.PROCESS_EXIT: _EXIT}
+_TOPICS = {names.PROCESS_EXIT: _EXIT, **dict.fromkeys(_CAPTURE, _CAPTURES)}
 for _topic, _names in ((_LOOP, LOOP_NAMES), (_TOLD, PROGRAM_NAMES), (_SAMPLES, SAMPLE_NAMES)):
     _TOPICS |= {name: _TOPICS.get(name, 0) | _topic for name in _names}
 

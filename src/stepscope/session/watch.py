@@ -66,7 +66,6 @@ class Watch:
         self._fold = RunFold(run.path, None if watching is None else watching.on_step_of)
         self._captures = Captures(status_folder, run.path)
         self._watching = watching
-        self._interval_s = settings.poll_interval_s
         self._limit_bytes = settings.limit_bytes
         self._host = HostSide(run.path, settings, troubles)
         self._converter: Converter | None = None
@@ -126,7 +125,7 @@ class Watch:
             self._attach(self._captures.ended())
         with self._troubles.guard("watching for alerts"):
             if self._watching is not None:
-                self._watching.look(self._interval_s)
+                self._watching.look()
         self._show_live()
         with self._troubles.guard("joining status pages"):
             join_ended_pages(self._status_folder, _is_alive)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Watched", "Watching"]
 
-# So long without a look, on top of the interval: we or the machine slept, and the program with us.
+# So long without a look, which come every second: we or the machine slept, the program with us.
 _ASLEEP_NS: Final = 10_000_000_000
 _PATIENCE_S: Final = 5.0  # with sinks, at the end of the run
 _BRIEF_S: Final = 1.0  # where one of them did not work before: what waits is on disk
@@ -92,16 +92,21 @@ class Watching:
 
     def update(self, process: ProcessInfo, batches: Iterable[Batch]) -> None:
         """What a process recorded; the fold of the report has had it before."""
+        self._mind_sleep()
         self._feed.update(process, batches)
 
-    def look(self, interval_s: float = 1.0) -> None:
+    def look(self) -> None:
         """Tell what is new, and pass on what was read."""
+        self._mind_sleep()
+        self._tell(self._monitor.tick(time.monotonic_ns(), time.time()))
+        self._pass_on()
+
+    def _mind_sleep(self) -> None:
+        """Before anything that happened after it is told."""
         now_ns = time.monotonic_ns()
-        if self._looked_ns and now_ns - self._looked_ns > interval_s * 1e9 + _ASLEEP_NS:
+        if self._looked_ns and now_ns - self._looked_ns > _ASLEEP_NS:
             self._monitor.pause(self._looked_ns, now_ns)
         self._looked_ns = now_ns
-        self._tell(self._monitor.tick(now_ns, time.time()))
-        self._pass_on()
 
     def captured(self, alert_id: str, path: str) -> None:
         """The closer look that was taken for an alert is in that file of the run folder: whoever

@@ -145,3 +145,11 @@ def test_a_forked_child_begins_anew() -> None:
     feed.after_fork()
     feed.update(replace(PROGRAM, pid=8), [batch(training(20, at=9000))])
     assert [one.number for one in ear.steps].count(1) == 2
+
+
+def test_steps_that_were_looked_at_closely_are_set_apart() -> None:
+    begin = mark(names.CAPTURE_BEGIN, 350, 1, "{}")
+    end = mark(names.CAPTURE_END, 520, 1, "{}")
+    ear = fed(*training(20), begin, end)
+    special = [one.number for one in ear.steps if one.is_special]
+    assert special == [4, 5, 6]
