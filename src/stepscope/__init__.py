@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from stepscope.model.trace import Trace
     from stepscope.model.types import BottleneckType
+    from stepscope.monitor.registry import register_rule
     from stepscope.profilers.advanced import AdvancedProfiler, generate_recommendations
     from stepscope.profilers.blocks import CPUMemoryProfiler, GPUProfiler
     from stepscope.profilers.bottleneck import BottleneckProfiler
@@ -155,6 +156,7 @@ __all__ = [
     "plan_checkpoints",
     "profile_context",
     "profile_function",
+    "register_rule",
 ]
 
 __version__ = "0.1.0"
@@ -231,6 +233,7 @@ _HOMES = {
     "plan_checkpoints": "stepscope.session.planning:plan_checkpoints",
     "profile_context": "stepscope.profilers.contexts:profile_context",
     "profile_function": "stepscope.profilers.contexts:profile_function",
+    "register_rule": "stepscope.monitor.registry:register_rule",
 }
 
 

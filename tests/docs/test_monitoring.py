@@ -95,7 +95,10 @@ def test_all_blocks_are_of_a_kind_that_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in TOML if name != "trackers.toml"])
-def test_settings_make_sinks_that_take_readings(name: str, tmp_path: Path) -> None:
+def test_settings_make_sinks_that_take_readings(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with made(TOML[name], tmp_path) as sinks:
         assert sinks
         for sink in sinks:

@@ -80,6 +80,7 @@ PUBLIC = [
     "plan_checkpoints",
     "profile_context",
     "profile_function",
+    "register_rule",
 ]
 
 

@@ -10,7 +10,7 @@ from stepscope.config import DEFAULTS, WATCH_DEFAULT, Level, MemoryDetail, PlanW
 
 __all__ = ["WITH_VALUE", "add_to", "is_option"]
 
-WITH_VALUE = ("-o", "--output", "--name", "--level", "--plan", "--apply", "--watch")
+WITH_VALUE = ("-o", "--output", "--name", "--level", "--plan", "--apply", "--watch", "--max-disk")
 _OF_PYTHON = ("-m", "-c")  # with these a command begins
 _ABOUT = """Run a command and tell why it is slow. The program's input, output, exit code and
 signals stay its own; stepscope speaks on stderr."""
@@ -25,7 +25,7 @@ def add_to(commands: Any) -> None:
         epilog="CMD is train.py, -m package, python …, torchrun …, or any other command.",
         allow_abbrev=False,
     )
-    output, name, level, plan, apply, watch = WITH_VALUE[:2], *WITH_VALUE[2:]
+    output, name, level, plan, apply, watch, disk = WITH_VALUE[:2], *WITH_VALUE[2:]
     parser.add_argument(*output, metavar="DIR", type=Path, help="put the run there (new or empty)")
     parser.add_argument(name, default="", help="name of the run (default: time and script)")
     parser.add_argument(
@@ -55,6 +55,12 @@ def add_to(commands: Any) -> None:
         help="raise alerts while it runs, by the rules in this .toml file; "
         f"{WATCH_DEFAULT}: by the rules as they come",
     )
+    parser.add_argument(
+        disk,
+        metavar="SIZE",
+        default="",
+        help="what a long run may take on disk (default: 200MB; 0: any)",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no status line, no report")
     parser.add_argument(
         "--json", action="store_true", help="the summary as the last line on stderr, in JSON"
@@ -81,6 +87,7 @@ def _run(options: argparse.Namespace) -> int:
                 _plan(options),
                 _changes(options),
                 watch=_rules(options),
+                limit_bytes=_limit(options),
             ),
             quiet=options.quiet,
             json=options.json,
@@ -103,6 +110,14 @@ def _rules(options: argparse.Namespace) -> str:
     from stepscope.session.watch_rules import check_rules
 
     return check_rules(options.watch)
+
+
+def _limit(options: argparse.Namespace) -> int:
+    if not options.max_disk:
+        return DEFAULTS.limit_bytes
+    from stepscope.session.sizes import disk_limit_bytes
+
+    return disk_limit_bytes(options.max_disk)
 
 
 def _plan(options: argparse.Namespace) -> PlanWish | None:

@@ -28,12 +28,29 @@ def load_rules(wanted: str) -> WatchSettings:
     """The rules of that file. UsageError says which setting is wrong, and what is allowed."""
     from stepscope.monitor.settings import watch_settings
 
+    _register_installed()
     if wanted == WATCH_DEFAULT:
         return watch_settings({})
     try:
         return watch_settings(read_rules(Path(wanted)))
     except UsageError as error:
         raise UsageError(f"{wanted}: {error}") from error
+
+
+def _register_installed() -> None:
+    """Rules that installed packages bring along (the entry points `stepscope.rules`)."""
+    from importlib.metadata import entry_points
+
+    from stepscope.monitor.registry import register_rule
+
+    for entry in entry_points(group="stepscope.rules"):
+        try:
+            register_rule(entry.name, entry.load())
+        except Exception as error:
+            raise UsageError(
+                f"The rule {entry.name} ({entry.value}) cannot be loaded: {error}. Repair the"
+                " package that brings it, or uninstall it."
+            ) from error
 
 
 def read_rules(path: Path) -> Mapping[str, Any]:

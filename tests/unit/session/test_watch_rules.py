@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from stepscope.errors import UsageError
+from stepscope.monitor.registry import unregister_rule
 from stepscope.session.watch_rules import check_rules, load_rules
 
 
@@ -41,3 +43,35 @@ def test_a_mistake_is_told_with_the_file_and_what_is_wrong(
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
         check_rules(str(tmp_path / "nothing.toml"))
+
+
+def installed(folder: Path, content: str) -> None:
+    """A package with a rule of its own."""
+    (folder / "plateau_rule.py").write_text(content)
+    about = folder / "plateau_rule-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: plateau-rule\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[stepscope.rules]\nplateau = plateau_rule:Plateau\n")
+
+
+def test_an_installed_package_brings_a_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = "from stepscope.monitor.rule import Rule\nclass Plateau(Rule):\n"
+    installed(tmp_path, rule + "    def __init__(self, options): pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        (custom,) = load_rules("default").custom
+        assert custom.name == "plateau"
+    finally:
+        unregister_rule("plateau")
+
+
+def test_a_package_whose_rule_cannot_be_loaded_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(tmp_path, "raise ImportError('no such thing')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "plateau_rule", raising=False)
+    with pytest.raises(UsageError, match=r"plateau.*no such thing"):
+        load_rules("default")
