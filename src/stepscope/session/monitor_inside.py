@@ -103,6 +103,8 @@ class MonitorInside:
         engine.look()
         engine.unfollow(self)
         with engine.lock:
+            if self._engine is None:  # another thread was quicker
+                return
             self._engine = None
             self._look_at(engine)
             self._note_time(engine)
