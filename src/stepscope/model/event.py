@@ -8,7 +8,7 @@ exist for people and tests.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ __all__ = [
     "EventType",
     "Flag",
     "Row",
+    "joined",
 ]
 
 
@@ -113,3 +114,23 @@ class Batch:
         lists["name"] = [names[number] for number in lists["name"]]
         lists["text"] = [names[number] if number else "" for number in lists["text"]]
         return map(Row._make, zip(*(lists[column.name] for column in COLUMNS), strict=True))
+
+
+def joined(batches: Iterable[Batch]) -> list[Batch]:
+    """The same events in fewer batches: those in a row that have their names in common are one.
+    What is done once for each batch is done less often."""
+    groups: list[list[Batch]] = []
+    for batch in batches:
+        if groups and groups[-1][0].names is batch.names:
+            groups[-1].append(batch)
+        else:
+            groups.append([batch])
+    return [group[0] if len(group) == 1 else _join(group) for group in groups]
+
+
+def _join(batches: list[Batch]) -> Batch:
+    columns: dict[str, memoryview] = {}
+    for column in COLUMNS:
+        values: Any = memoryview(b"".join(batch.columns[column.name] for batch in batches))
+        columns[column.name] = values.cast(column.code)
+    return Batch(sum(batch.count for batch in batches), columns, batches[0].names)

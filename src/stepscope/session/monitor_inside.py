@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.model.alert import Alert
-from stepscope.model.event import Batch
+from stepscope.model.event import Batch, joined
 from stepscope.model.process import ProcessInfo
 from stepscope.model.watching import Condition, Explained
 from stepscope.monitor.core import Identity, Monitor
@@ -124,7 +124,7 @@ class MonitorInside:
 
     def update(self, process: ProcessInfo, batches: Iterable[Batch]) -> None:
         if self._engine is not None:
-            self._feed.update(process, batches)
+            self._feed.update(process, joined(batches))
 
     def look(self) -> None:
         engine = self._engine
