@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 
@@ -179,10 +179,10 @@ NO_LEAKS: dict[str, Shape] = {
 }
 
 
-def leaks(seed: int) -> list[MemorySeries]:
+def leaks(seed: int, shapes: Mapping[str, Shape] = LEAKS) -> list[MemorySeries]:
     """Every third of them begins in the middle of a run."""
     found = []
-    for kind, shape in LEAKS.items():
+    for kind, shape in shapes.items():
         for number in range(EACH):
             rng = random.Random(f"{seed} {kind} {number}")
             life = rng.choice((150, 400, 1000, 3000))
@@ -200,9 +200,9 @@ def _leak(kind: str, times_s: list[float], values: list[float], begin: int) -> M
     return MemorySeries(kind, times_s, values, 1.0, len(values) - 1, begin)
 
 
-def no_leaks(seed: int) -> list[MemorySeries]:
+def no_leaks(seed: int, shapes: Mapping[str, Shape] = NO_LEAKS) -> list[MemorySeries]:
     found = []
-    for kind, shape in NO_LEAKS.items():
+    for kind, shape in shapes.items():
         for number in range(EACH):
             rng = random.Random(f"{seed} {kind} {number}")
             length = rng.choice((150, 400, 1000, 3000))
@@ -246,17 +246,3 @@ def _gpu_series(held: list[float], seed: int) -> MemorySeries:
     limit = rng.uniform(2.0, 2.5) * top
     ends_at = next(at for at, value in enumerate(values) if value >= limit)
     return MemorySeries("leak in GPU steps", times_s, values, limit, ends_at, is_recorded=True)
-
-
-def least_squares_s(times_s: list[float], values: list[float], limit: float) -> float | None:
-    """What is usually done: a line through all of it; seconds until it reaches the limit."""
-    size = len(values)
-    if size < 2:
-        return None
-    mean_t, mean_v = sum(times_s) / size, sum(values) / size
-    squares = sum((t - mean_t) ** 2 for t in times_s)
-    products = zip(times_s, values, strict=True)
-    slope = sum((t - mean_t) * (v - mean_v) for t, v in products) / squares
-    if slope <= 0:
-        return None
-    return max(0.0, (limit - mean_v) / slope + mean_t - times_s[-1])

@@ -7,7 +7,9 @@ import random
 
 import pytest
 
-from detector_memory import leaks, least_squares_s, no_leaks
+from detector_foresight import least_squares_s
+from detector_memory import leaks, no_leaks
+from detector_memory_hard import HARD_LEAKS, HARD_NO_LEAKS
 from detector_rivals import RIVALS, MedianRatio, ThreeSigma, alarms
 from detector_series import NOISE_MODELS, StepSeries, step_series
 from detectors import judge, place, unavailable
@@ -50,11 +52,11 @@ def test_what_is_planted_begins_where_it_says() -> None:
 
 
 def test_every_leak_ends_where_it_says_and_nothing_else_does() -> None:
-    for one in leaks(3):
+    for one in leaks(3) + leaks(3, HARD_LEAKS):
         assert one.ends_at is not None
         assert one.values[one.ends_at] >= one.limit > max(one.values[: one.ends_at])
         assert one.leaks_from < one.half_of_life < one.ends_at
-    assert all(max(one.values) < one.limit for one in no_leaks(3))
+    assert all(max(one.values) < one.limit for one in no_leaks(3) + no_leaks(3, HARD_NO_LEAKS))
 
 
 def test_alarms_of_a_slow_machine_are_not_held_against_a_detector() -> None:
