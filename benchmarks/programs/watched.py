@@ -105,8 +105,10 @@ def training(interval_s: float, seconds: float) -> dict[str, object]:
     cpu_ns, after = threads_cpu_ns() - cpu_ns, core.counters()
     spent = {name: after[name] - before[name] for name in ("writer_cpu_ns", "calls", "probes")}
     monitor.stop_monitoring()
+    alerts = [alert.message for alert in monitor.alerts if alert.is_firing]
     return {
         "interval_s": interval_s,
+        "alerts": alerts,  # looking into one takes some 10 ms, and more the first time
         "steps": steps,
         "seconds": passed_s,
         "threads_share": (cpu_ns + spent["writer_cpu_ns"]) / 1e9 / passed_s,
