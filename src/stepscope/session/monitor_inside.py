@@ -84,7 +84,9 @@ class MonitorInside:
         identity = Identity(run_name(), platform.node())
         self._monitor = Monitor(self._settings, identity, self._explain, lambda: uuid.uuid4().hex)
         self._speed = MachineSpeed()
-        self._feed = Feed(self._speed, self._monitor, budget=StepBudget(), window_s=_STEP_WINDOW_S)
+        self._feed = Feed(
+            self._speed, self._monitor, budget=StepBudget(self.interval_s), window_s=_STEP_WINDOW_S
+        )
         if self._sinks is not None and self._sinks.newest is not None:
             self._feed.add(self._sinks.newest)
         self._engine = engine

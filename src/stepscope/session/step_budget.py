@@ -8,8 +8,11 @@ from typing import Final
 
 __all__ = ["StepBudget"]
 
-_SHARE: Final = 0.004  # of one CPU
-_CREDIT_NS: Final = 100_000_000  # to begin with: the first steps are all looked at
+_SHARE_S: Final = 0.0001  # of one CPU where it samples every second, and in proportion, up to
+_MOST: Final = 0.004
+# To begin with: the first steps are all looked at. Not so many that rules would take these for what
+# is usual, and what comes after for a loss of throughput.
+_CREDIT_NS: Final = 20_000_000
 _LONGEST_NS: Final = 10_000_000_000  # without a look at some: or else it would pass for a stall
 _LEAST_ROWS: Final = 64  # events, or
 _LEAST_STEPS: Final = 4  # so many steps' worth of them, are looked at in a row
@@ -18,14 +21,17 @@ _LEAST_STEPS: Final = 4  # so many steps' worth of them, are looked at in a row
 class StepBudget:
     """Ask `rows` before each batch of events, and tell what looking at them took.
 
+    interval_s: how often the process is sampled: who wants to know less often may cost less.
     cpu_ns: CPU time of this thread so far. now_ns: the clock.
     """
 
     def __init__(
         self,
+        interval_s: float,
         cpu_ns: Callable[[], int] = time.thread_time_ns,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
+        self._share = min(_MOST, _SHARE_S / interval_s)
         self._cpu_ns, self._now_ns = cpu_ns, now_ns
         self._start_ns = self._last_ns = now_ns()
         self._spent_ns = self._began_ns = 0
@@ -33,7 +39,7 @@ class StepBudget:
     def rows(self, count: int, rows_per_step: float) -> int:
         """How many of the first events of a batch to look at."""
         now_ns = self._now_ns()
-        if self._spent_ns <= _CREDIT_NS + _SHARE * (now_ns - self._start_ns):
+        if self._spent_ns <= _CREDIT_NS + self._share * (now_ns - self._start_ns):
             wanted = count
         elif now_ns - self._last_ns >= _LONGEST_NS:
             wanted = max(_LEAST_ROWS, round(_LEAST_STEPS * rows_per_step))

@@ -25,8 +25,8 @@ class Clocks:
         self.cpu_ns += self._cost_ns
         return self.cpu_ns
 
-    def budget(self) -> StepBudget:
-        return StepBudget(self.cpu, lambda: self.now_ns)
+    def budget(self, interval_s: float = 1.0) -> StepBudget:
+        return StepBudget(interval_s, self.cpu, lambda: self.now_ns)
 
 
 def seconds_of_steps(second: int) -> Batch:
@@ -43,7 +43,7 @@ def watched(cost_ns: int, seconds: int) -> list[StepSeen]:
 
 
 def test_where_it_costs_little_every_step_is_told() -> None:
-    steps = watched(cost_ns=1_000_000, seconds=60)
+    steps = watched(cost_ns=50_000, seconds=60)
     assert [one.number for one in steps] == list(range(1, len(steps) + 1))
     assert len(steps) >= 590
 
@@ -80,3 +80,16 @@ def test_at_least_some_whole_steps_are_looked_at_in_a_row() -> None:
     assert budget.rows(5000, rows_per_step=300.0) == 1200
     clocks.now_ns = 33 * S
     assert budget.rows(50, rows_per_step=6.0) == 50
+
+
+def test_who_samples_more_often_may_cost_more() -> None:
+    for interval_s, allowed_ns in ((1.0, 10_000_000), (0.1, 100_000_000), (0.001, 400_000_000)):
+        for spent_ns, rows in ((allowed_ns - S // 1000, 50), (allowed_ns + S // 10, 0)):
+            clocks = Clocks(spent_ns)
+            budget = clocks.budget(interval_s)
+            clocks.now_ns = 91 * S
+            assert budget.rows(50, rows_per_step=6.0) == 50
+            clocks.now_ns = 100 * S
+            with budget:
+                pass
+            assert budget.rows(50, rows_per_step=6.0) == rows, interval_s
