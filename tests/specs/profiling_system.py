@@ -1,6 +1,6 @@
-"""The blocks of specification 003 that are due: configuration, metrics, profilers of CPU, GPU and
-data loading, decorator and context manager, troubleshooting. Those about optimisation are in
-optimization.py beside this."""
+"""The blocks of specification 003 about configuration, metrics, profilers of CPU, GPU and data
+loading, decorator and context manager, and troubleshooting. Those about optimisation and monitoring
+are beside this."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from stepscope.record.threads import join_fully
 
 __all__ = ["Source", "SystemCollector", "system_sources"]
 
-_GLANCE_S = 3.0  # between two glances at what is not this process
+_GLANCE_S = 5.0  # between two glances at what is not this process
 
 
 class Source(Protocol):

@@ -12,7 +12,7 @@ _TIDY_S = 1.0  # between two times that what was recorded is read back
 # Where nothing but watchers wants it. Waking up is dear, what there is to do then is not:
 _WATCHED_TICKS = 10  # of theirs, up to
 _WATCHED_S = 10.0  # between two times that it is read back,
-_FULL_S = 15.0  # that everything is sampled,
+_FULL_S = 30.0  # that everything is sampled,
 _THOROUGH_S = 60.0  # and that files of others are looked for
 
 
