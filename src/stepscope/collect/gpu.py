@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -46,7 +47,8 @@ class NvmlSource:
                     value = read()
                 except self._nvml.NVMLError:
                     continue
-                recorder.sample(recorder.intern(name), value, index)
+                if not math.isnan(value):
+                    recorder.sample(recorder.intern(name), value, index)
 
     def glance(self, recorder: Recorder) -> None:
         """All of it is asked of the driver: there is no cheaper part."""
@@ -68,6 +70,11 @@ class NvmlSource:
             (
                 names.GPU_TEMPERATURE_CELSIUS,
                 lambda: float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+            ),
+            (
+                names.GPU_CLOCK_SHARE,
+                lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)
+                / (nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM) or math.nan),
             ),
         ]
 

@@ -235,7 +235,6 @@ GPU_MEMORY_TOTAL_BYTES: Final = "gpu.memory_total_bytes"
 GPU_POWER_WATTS: Final = "gpu.power_watts"
 GPU_TEMPERATURE_CELSIUS: Final = "gpu.temperature_celsius"
 GPU_CLOCK_SHARE: Final = "gpu.clock_share"  # of the highest clock of its processors
-GPU_THROTTLED: Final = "gpu.throttled"  # NVML's reasons why clocks are held back, a bit each
 GPU_ALLOCATED_BYTES: Final = "gpu.allocated_bytes"  # torch's allocator, at a step end
 GPU_RESERVED_BYTES: Final = "gpu.reserved_bytes"
 GPU_PEAK_ALLOCATED_BYTES: Final = "gpu.peak_allocated_bytes"  # since the sample before it

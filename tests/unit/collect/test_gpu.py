@@ -271,6 +271,7 @@ def test_each_card_is_sampled_as_far_as_the_driver_tells(tmp_path: Path) -> None
         (names.GPU_POWER_WATTS, 0): 250.0,  # the second card does not tell its power
         (names.GPU_TEMPERATURE_CELSIUS, 0): 60.0,
         (names.GPU_TEMPERATURE_CELSIUS, 1): 61.0,
+        (names.GPU_CLOCK_SHARE, 0): 0.8,  # nor its highest clock
     }
 
 
