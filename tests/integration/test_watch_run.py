@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from stepscope.model.alert import Alert
+from stepscope.model.metric_table import METRICS
 from stepscope.store.alerts import alerts_of
 from tests.integration.receivers import Collector, Receiver
 
@@ -198,7 +199,8 @@ def test_prometheus_page_is_what_its_own_client_reads(everything: Everything) ->
 @pytest.mark.extended
 def test_the_collector_has_metrics_and_alerts(everything: Everything) -> None:
     names = everything.collector.metric_names()
-    assert {"stepscope.steps", "stepscope.memory", "stepscope.step.time"} <= names
+    wanted = ("steps_total", "memory_bytes", "step_seconds")
+    assert {METRICS[name].otel for name in wanted} <= names
     bodies = everything.collector.log_bodies()
     assert len(bodies) == 2 * len(everything.run.alerts)
 
@@ -206,7 +208,8 @@ def test_the_collector_has_metrics_and_alerts(everything: Everything) -> None:
 @pytest.mark.extended
 def test_tensorboard_reads_its_event_file(everything: Everything) -> None:
     accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    folder = next(path.parent for path in everything.run.folder.rglob("events.out.tfevents*"))
+    around = everything.run.folder.parent.parent
+    folder = next(path.parent for path in around.rglob("events.out.tfevents*"))
     read = accumulators.EventAccumulator(str(folder))
     read.Reload()
     scalars = read.Tags()["scalars"]

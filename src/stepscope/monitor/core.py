@@ -101,6 +101,14 @@ class Monitor:
             except Exception as error:  # noqa: BLE001 - it may be the user's; the others go on
                 self._switch_off(entry, error)
 
+    def left(self, rank: int) -> None:
+        """The process of that rank has ended, and the run goes on."""
+        for entry in list(self._entries):
+            try:
+                entry.rule.left(rank)
+            except Exception as error:  # noqa: BLE001 - it may be the user's; the others go on
+                self._switch_off(entry, error)
+
     def pause(self, from_ns: int, to_ns: int) -> None:
         """The machine or the program was suspended: that time counts for no rule. To be told
         before what happened after it."""

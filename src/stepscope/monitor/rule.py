@@ -25,6 +25,9 @@ class Rule:
     def reading(self, reading: Reading) -> None:
         """A metric was read; its value is finite, except for a loss."""
 
+    def left(self, rank: int) -> None:
+        """The process of that rank has ended; another one may take its place."""
+
     def conditions(self, now_ns: int) -> Iterable[Condition]:
         """All that holds at this moment, whether it was said before or not."""
         return ()

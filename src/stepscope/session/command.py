@@ -57,10 +57,13 @@ def profile_command(options: RunOptions) -> int:
     with signals_held() as mask:
         status = _make_status_folder(run.path)
         environment = child_environment(os.environ, run.path, status, options.settings)
+        watching = None
         try:
             watching = _watching(options, run)
             child = start(command, environment, mask)
         except BaseException:
+            if watching is not None:
+                watching.finish()
             _remove(status, run.path)
             raise
         _profile(options, command, run, status, child, watching)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from stepscope.analyze.readings import SAMPLE_NAMES, SampleReadings
 from stepscope.analyze.spans import LOOP_NAMES
@@ -50,6 +50,13 @@ class Newest:
     def take(self) -> list[Reading]:
         taken, self._last = list(self._last.values()), {}
         return taken
+
+
+@runtime_checkable
+class HearsOfEnds(Protocol):
+    """Wants to know that the process of a rank that trained is gone."""
+
+    def left(self, rank: int) -> None: ...
 
 
 class Feed:
@@ -141,8 +148,19 @@ class Feed:
 
     def _look_at(self, one: _Process, batch: Batch) -> None:
         for seen in one.steps.update(batch):
-            if self._trains.setdefault(one.process.rank, one) is one:
+            if self._holds(one):
+                one.last_ns = seen.end_ns
                 self._step(one, one.marked(seen))
+
+    def _holds(self, one: _Process) -> bool:
+        """Whether it is the one of its rank that is told of. Who was killed says no farewell: a
+        process that began after the last step of the other has taken its place."""
+        holder = self._trains.setdefault(one.process.rank, one)
+        if holder is not one and one.process.monotonic_ns > holder.last_ns:
+            self._forget(_key(holder.process))
+            self._trains[one.process.rank] = one
+            return True
+        return holder is one
 
     def _step(self, one: _Process, seen: StepSeen) -> None:
         for listener in self._listeners:
@@ -175,6 +193,9 @@ class Feed:
             self._ranks.pop(one.process.pid, None)
             if self._trains.get(one.process.rank) is one:
                 del self._trains[one.process.rank]
+                for listener in self._listeners:
+                    if isinstance(listener, HearsOfEnds):
+                        listener.left(one.process.rank)
 
     def _rank_of(self, pid: int) -> int | None:
         """Of a process that records nothing, where there is but one rank, it is that one's."""
@@ -195,6 +216,7 @@ class _Process:
         self.steps = StepsSeen(process.rank, process.pid, process.monotonic_ns, folds=folds)
         self.figures = StepFigures(process.rank, window_s)
         self.told = ProgramReadings(process.rank)
+        self.last_ns = 0  # the end of its last step that was told
         self._looked_at: deque[list[int]] = deque(maxlen=4)  # captures: begin, end
 
     def note_captures(self, batch: Batch) -> None:

@@ -358,7 +358,8 @@ class Inside:
         """Give it everything that is recorded from now on."""
         with self.lock:
             self.pull()
-            self._followers.append(follower)
+            if follower not in self._followers:  # after a fork it is there already
+                self._followers.append(follower)
 
     def unfollow(self, follower: Follower) -> None:
         """Give it what was recorded up to now, and nothing more."""

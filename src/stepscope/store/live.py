@@ -27,6 +27,7 @@ LIVE_SCHEMA: Final = 1
 _FILE: Final = "live.json"
 _MOST: Final = 1_000  # alerts, ranks, phases, …: far more than are written
 _LARGEST: Final = 1e18
+_SHOWN: Final = 0.999e18
 
 
 def write_live(run: Path, view: LiveView) -> None:
@@ -50,7 +51,7 @@ def live_to_dict(view: LiveView) -> dict[str, Any]:
     plain: dict[str, Any] = to_plain(replace(view, alerts=(), verdict=None))
     return {
         "schema": LIVE_SCHEMA,
-        **plain,
+        **_finite(plain),
         "verdict": None if view.verdict is None else _finite(finding_to_dict(view.verdict)),
         "alerts": [_finite(alert.to_dict()) for alert in view.alerts],
     }
@@ -76,13 +77,16 @@ def live_from_dict(plain: dict[str, Any]) -> LiveView:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN: a figure that is none is left out."""
+    """JSON has no NaN: a figure that is none is left out. One beyond all measure (a loss that runs
+    away) is as large as can be shown."""
     if isinstance(value, dict):
         kept = {name: _finite(one) for name, one in value.items()}
         return {name: one for name, one in kept.items() if one is not None or value[name] is None}
     if isinstance(value, list):
         return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float):
+        return min(_SHOWN, max(-_SHOWN, value)) if math.isfinite(value) else None
+    return value
 
 
 def _check_sizes(plain: dict[str, Any]) -> None:

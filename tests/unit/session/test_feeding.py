@@ -153,3 +153,41 @@ def test_steps_that_were_looked_at_closely_are_set_apart() -> None:
     ear = fed(*training(20), begin, end)
     special = [one.number for one in ear.steps if one.is_special]
     assert special == [4, 5, 6]
+
+
+class Farewell(Ear):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gone: list[int] = []
+
+    def left(self, rank: int) -> None:
+        self.gone.append(rank)
+
+
+def test_a_process_that_was_started_again_takes_the_place_of_one_that_was_killed() -> None:
+    ear = Farewell()
+    feed = Feed(ear)
+    feed.update(PROGRAM, [batch(training(20))])
+    told = len(ear.steps)
+    later = 10_000  # ms after the first: it was killed, and said no farewell
+    again = replace(PROGRAM, pid=8, monotonic_ns=later * 1_000_000)
+    events = [event | {"time_ns": event["time_ns"] + later * 1_000_000} for event in training(20)]
+    feed.update(again, [batch(events)])
+    assert len(ear.steps) == 2 * told
+    assert ear.gone == [0]
+
+
+def test_a_process_beside_the_one_that_trains_is_not_told_of() -> None:
+    ear = Farewell()
+    feed = Feed(ear)
+    feed.update(PROGRAM, [batch(training(20))])
+    told = len(ear.steps)
+    feed.update(replace(PROGRAM, pid=8), [batch(training(20))])
+    assert len(ear.steps) == told
+    assert ear.gone == []
+
+
+def test_who_listens_hears_that_a_process_has_ended() -> None:
+    ear = Farewell()
+    Feed(ear).update(PROGRAM, [batch([*training(20), mark(names.PROCESS_EXIT, 3000, text="-")])])
+    assert ear.gone == [0]

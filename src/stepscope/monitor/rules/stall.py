@@ -88,6 +88,10 @@ class StallRule(Rule):
         waited_s = (reading.time_ns - rank.last_end_ns) / 1e9
         work.update(reading.value, between=waited_s < self._short_s(rank))
 
+    def left(self, rank: int) -> None:
+        """No step is to be expected of it."""
+        self._ranks.pop(rank, None)
+
     def conditions(self, now_ns: int) -> Iterator[Condition]:
         for number, rank in self._ranks.items():
             usual_s = rank.usual_s

@@ -86,3 +86,9 @@ def test_one_rank_of_several_that_stands_still_is_named() -> None:
     (stall,) = run.firing
     assert stall.ranks == (1,)
     assert stall.finding.location.rank == 1
+
+
+def test_a_process_that_has_ended_makes_no_steps_and_is_no_stall() -> None:
+    rule, end_s = rule_after(20, step_s=1.0)
+    rule.left(0)
+    assert not is_stalled(rule, end_s + 1000.0)
