@@ -43,7 +43,7 @@ def test_a_loss_that_is_no_number_makes_a_file_that_every_json_reader_takes() ->
 
 def test_a_loss_that_runs_away_is_shown_as_large_as_can_be() -> None:
     alert = made_alert(1, value=3e20, limit=-3e20)
-    told = replace(made_view().told[0], value=3e20)
+    told = made_view().told[0]._replace(value=3e20)
     view = made_view(alerts=(alert,), told=(told,))
     read = live_from_dict(json.loads(json.dumps(live_to_dict(view))))
     assert read.alerts[0].value == -(read.alerts[0].limit or 0.0) == 0.999e18
