@@ -31,6 +31,11 @@ def add_to(commands: Any) -> None:
     form.add_argument(
         "--send", action="store_true", help="deliver what waits, with the run's rules"
     )
+    parser.add_argument(
+        "--rules",
+        metavar="FILE",
+        help="with --send: the rules whose sinks are used for all runs (default: each run's own)",
+    )
     parser.set_defaults(call=_alerts)
 
 
@@ -39,10 +44,12 @@ def _alerts(options: argparse.Namespace) -> int:
 
     if options.run is not None and options.all:
         raise UsageError("Name a run, or ask for --all of them.")
+    if options.rules is not None and not options.send:
+        raise UsageError("--rules FILE names the sinks to deliver with: use it with --send.")
     if options.send:
         from stepscope.session.alert_sending import send_waiting
 
-        return send_waiting(options.run)
+        return send_waiting(options.run, options.rules)
     from stepscope.session.alerts import AlertsOptions, show_alerts
 
     show_alerts(AlertsOptions(options.run or "latest", options.all, options.json))

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import platform
+import stat
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from stepscope.config import RUNS_FOLDER
+from stepscope.config import RUNS_FOLDER, WATCH_DEFAULT
 from stepscope.errors import StepscopeError, UsageError
 from stepscope.notify.build import ALERT_TYPES, make_sinks
 from stepscope.notify.courier import Courier
 from stepscope.notify.sink import AlertSink, SinkContext
-from stepscope.session.watch_rules import load_rules
+from stepscope.report.visible import make_visible
+from stepscope.session.watch_rules import check_rules, load_rules
 from stepscope.store.alerts import pending_everywhere
 from stepscope.store.leftovers import Leftovers
 from stepscope.store.rundir import find_run, read_meta
@@ -34,8 +36,12 @@ class Sent(NamedTuple):
     why: str = ""
 
 
-def send_waiting(wanted: str | None) -> int:
-    """Says on stdout what was sent, of that run or of all. 1: some of it still waits."""
+def send_waiting(wanted: str | None, rules: str | None = None) -> int:
+    """Says on stdout what was sent, of that run or of all. 1: some of it still waits.
+
+    rules: the file with the sinks of all of them; None: each run's own, where it can be trusted.
+    """
+    rules = None if rules is None else check_rules(rules)
     runs = Path(RUNS_FOLDER)
     run = None if wanted is None else find_run(runs, wanted).resolve()
     if run is not None and not runs.is_dir():
@@ -44,18 +50,18 @@ def send_waiting(wanted: str | None) -> int:
     for row in pending_everywhere(runs, run=run):
         by_run.setdefault(row.run, []).append(row.sink)
     results = [
-        result for path, sinks in by_run.items() for result in _send(runs, Path(path), sinks)
+        result for path, sinks in by_run.items() for result in _send(runs, Path(path), sinks, rules)
     ]
     for result in results:
-        print(_words(result))  # noqa: T201
+        print(make_visible(_words(result)))  # noqa: T201
     if not results:
         print("Nothing waits to be delivered.")  # noqa: T201
     return int(any(result.waiting for result in results))
 
 
-def _send(runs: Path, run: Path, waiting: Sequence[str]) -> Iterator[Sent]:
+def _send(runs: Path, run: Path, waiting: Sequence[str], rules: str | None) -> Iterator[Sent]:
     """waiting: for each notice, the sink that did not take it."""
-    sinks, why = _sinks(run)
+    sinks, why = _sinks(runs, run, rules)
     outbox = Leftovers(runs, run)
     for name, count in Counter(waiting).items():
         if name in sinks:
@@ -67,14 +73,11 @@ def _send(runs: Path, run: Path, waiting: Sequence[str]) -> Iterator[Sent]:
         sink.close()
 
 
-def _sinks(run: Path) -> tuple[dict[str, AlertSink], str]:
+def _sinks(runs: Path, run: Path, rules: str | None) -> tuple[dict[str, AlertSink], str]:
     """By name, those that can be made; and why others cannot."""
     try:
         meta = read_meta(run)
-        rules = meta.get("watch_file")
-        if not isinstance(rules, str) or not rules:
-            raise UsageError("the run does not say by which rules it was watched")
-        tables = load_rules(rules).sinks
+        tables = load_rules(rules or _rules_of(runs, run, meta.get("watch_file"))).sinks
     except StepscopeError as error:
         return {}, str(error)
     host = meta["host"].get("name") if isinstance(meta.get("host"), dict) else None
@@ -90,6 +93,44 @@ def _sinks(run: Path) -> tuple[dict[str, AlertSink], str]:
             except StepscopeError as error:
                 troubles.append(str(error))
     return sinks, " ".join(troubles)
+
+
+def _rules_of(runs: Path, run: Path, named: object) -> str:
+    """The rules that a run says it was watched by. UsageError: they are not to be followed.
+
+    Sinks run commands and are told secrets, and a run folder may come from anybody: only a file
+    that this user keeps, and that cannot have come along with a run, is believed.
+    """
+    if not isinstance(named, str) or not named:
+        raise UsageError(
+            "the run does not say by which rules it was watched: name the file with --rules FILE"
+        )
+    doubt = "" if named == WATCH_DEFAULT else _doubt(named, (runs.resolve(), run.resolve()))
+    if doubt:
+        raise UsageError(
+            f"its rules {named} are not used, because {doubt}: name the file with --rules FILE"
+        )
+    return named
+
+
+def _doubt(named: str, folders: Sequence[Path]) -> str:
+    """Why rules are not believed; "": they are. folders: what lies in there came with runs."""
+    if not Path(named).is_absolute():
+        return "it is no absolute path"
+    try:
+        path = Path(named).resolve(strict=True)
+        status = path.stat()
+    except FileNotFoundError:
+        return "there is no such file"
+    except (OSError, ValueError, RuntimeError):  # the last: links that lead in a circle
+        return "it cannot be read"
+    if any(path.is_relative_to(folder) for folder in folders):
+        return "the file lies in a folder of runs"
+    if not stat.S_ISREG(status.st_mode):
+        return "it is no regular file"
+    if status.st_uid != os.getuid():
+        return "the file belongs to another user"
+    return "everybody may write to the file" if status.st_mode & stat.S_IWOTH else ""
 
 
 def _deliver(outbox: Leftovers, sink: AlertSink, run: str, waiting: int) -> Sent:

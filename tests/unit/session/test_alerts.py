@@ -124,7 +124,7 @@ def test_what_a_server_refuses_does_not_wait(
     ("meta", "why"),
     [
         ({}, "the run does not say by which rules it was watched"),
-        ({"watch_file": "gone.toml"}, "there is no such file"),
+        ({"watch_file": "/gone/rules.toml"}, "there is no such file: name the file with --rules"),
         ({"watch_file": 5}, "the run does not say by which rules it was watched"),
         ({"watch_file": "default"}, "it is not in the rules any more"),
     ],
@@ -135,6 +135,54 @@ def test_rules_that_are_gone_are_said(
     tell(make(**meta), "webhook on call")
     assert main(["alerts", "--send"]) == 1
     assert why in capsys.readouterr().out
+
+
+def test_rules_that_may_have_come_with_a_run_are_not_followed_unless_they_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = tmp_path / "ran"
+    text = f'[[sink]]\ntype = "command"\nname = "c"\ncommand = ["touch", "{ran}"]\n'
+    run = make()
+    within, beside = run / "rules.toml", run.parent / "rules.toml"
+    link = tmp_path / "link.toml"
+    link.symlink_to(within)
+    for path in (within, beside):
+        path.write_text(text)
+    tell(run, "command c")
+    for named in (within, beside, link):
+        write_meta(run, {"name": "r", "watch_file": str(named.absolute())})
+        assert main(["alerts", "--send"]) == 1
+        printed = capsys.readouterr().out
+        assert "lies in a folder of runs: name the file with --rules FILE" in printed
+    assert not ran.exists()
+    assert main(["alerts", "--send", "--rules", str(within)]) == 0
+    assert capsys.readouterr().out == "r → command c: 1 delivered\n"
+    assert ran.exists()
+
+
+def test_rules_of_others_are_not_followed(
+    hook: Hook, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = Path(rules(hook.port))
+    run = make()
+    tell(run, "webhook on call")
+
+    def said(named: str) -> str:
+        write_meta(run, {"name": "r", "watch_file": named})
+        assert main(["alerts", "--send"]) == 1
+        return capsys.readouterr().out
+
+    assert "it is no absolute path" in said("rules.toml")
+    assert "it is no regular file" in said(str(file.parent))
+    assert "it cannot be read" in said("/\x00\x1b[2J")
+    with monkeypatch.context() as patch:
+        patch.setattr("os.getuid", lambda: file.stat().st_uid + 1)
+        assert "belongs to another user" in said(str(file))
+    file.chmod(0o666)
+    assert "everybody may write to the file" in said(str(file))
+    assert hook.requests == []
+    file.chmod(0o644)
+    assert main(["alerts", "--send"]) == 0
 
 
 def test_one_sink_that_cannot_be_made_does_not_keep_the_others(
@@ -194,7 +242,13 @@ def test_an_end_is_shown_and_not_its_beginning(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), [(["r", "--all"], "Name a run"), (["nope"], "There is no run nope")]
+    ("words", "said"),
+    [
+        (["r", "--all"], "Name a run"),
+        (["nope"], "There is no run nope"),
+        (["--rules", "rules.toml"], "use it with --send"),
+        (["--send", "--rules", "gone.toml"], "gone.toml: there is no such file"),
+    ],
 )
 def test_what_cannot_be_is_said(
     capsys: pytest.CaptureFixture[str], words: list[str], said: str
