@@ -63,6 +63,7 @@ class _Channel:
         self._status: int | None = None
         self._session = requests.Session()
         self._session.hooks["response"].append(self._answered)
+        self._session.max_redirects = 0  # the headers may hold secrets, for this address alone
         default_s = None if _TIMEOUT_VARIABLE in os.environ else _TIMEOUT_S
         self._exporter = exporter(
             endpoint=f"{settings.endpoint}/v1/{kind}" if settings.endpoint else None,
@@ -75,7 +76,8 @@ class _Channel:
         self._status = None
         with _quiet():
             result = self._exporter.export(message)
-        if result.name == MetricExportResult.SUCCESS.name:
+        # To the SDK redirects are a success, too: it has not followed them, nobody has the message.
+        if result.name == MetricExportResult.SUCCESS.name and self._status in range(200, 300):
             return
         if self._status is None:
             raise SinkError("The OTLP collector cannot be reached.")

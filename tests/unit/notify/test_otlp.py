@@ -40,6 +40,7 @@ class Collector(ThreadingHTTPServer):
     def __init__(self, port: int) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.status = 200
+        self.location = ""
         self.metrics: list[ExportMetricsServiceRequest] = []
         self.logs: list[ExportLogsServiceRequest] = []
         self.headers: list[dict[str, str]] = []
@@ -63,6 +64,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.logs.append(ExportLogsServiceRequest.FromString(body))
             answer = ExportLogsServiceResponse().SerializeToString()
         self.send_response(self.server.status)
+        if self.server.location:
+            self.send_header("Location", self.server.location)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
@@ -285,6 +288,21 @@ def test_a_collector_that_refuses_is_a_trouble_and_is_logged_nowhere(
             sink.update([Reading(1, "loss", 1.0)], NOW)
     assert raised.value.permanent is permanent
     assert not caplog.records
+
+
+@pytest.mark.parametrize("status", [302, 307, 308])
+def test_a_redirect_is_a_trouble_and_is_not_followed(
+    sink: OtlpSink, collector: Collector, status: int
+) -> None:
+    with serving() as elsewhere:
+        collector.status, collector.location = status, f"{elsewhere.url}/v1/logs"
+        with pytest.raises(SinkError, match=f"answered {status}") as raised:
+            sink.send(ALERT)
+        with pytest.raises(SinkError, match=f"answered {status}"):
+            sink.update([Reading(1, "loss", 1.0)], NOW)
+        assert not raised.value.permanent
+        assert elsewhere.headers == []
+    assert len(collector.headers) == 2
 
 
 def test_a_dead_collector_is_a_trouble_without_secrets_until_it_is_back(
