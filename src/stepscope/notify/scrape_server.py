@@ -23,6 +23,7 @@ _PATH: Final = "/metrics"
 _MOST_CONNECTIONS: Final = 16
 _LONGEST_S: Final = 10.0  # that a scrape may take, however slowly it reads
 _LOOK_S: Final = 1.0  # how often open connections are looked at
+_PAUSE_S: Final = 0.1  # before the next try to accept a connection
 
 
 class Page(NamedTuple):
@@ -93,6 +94,16 @@ class _Server(ThreadingHTTPServer):
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+
+    def get_request(self) -> Any:
+        """Who connects while the process has no file descriptor left stays in the queue: without a
+        pause it would be tried again and again, which takes a whole core."""
+        try:
+            return super().get_request()
+        except OSError:
+            if self._goes_on:
+                time.sleep(_PAUSE_S)
+            raise
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
         return len(self._open) < _MOST_CONNECTIONS

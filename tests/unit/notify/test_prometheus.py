@@ -6,12 +6,15 @@ import contextlib
 import http.client
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +26,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from stepscope.errors import UsageError
 from stepscope.model.metric_table import METRICS, MetricType
 from stepscope.model.watching import Reading
+from stepscope.notify import scrape_server
 from stepscope.notify.exposition import Exposition
 from stepscope.notify.prometheus import PrometheusFile, PrometheusPage, make
 from stepscope.notify.series import MOST_SERIES
@@ -249,6 +253,31 @@ def test_scrapers_that_say_nothing_hold_up_nobody_and_too_many_are_turned_away(
     finally:
         for one in idle:
             one.close()
+
+
+def test_a_process_without_descriptors_waits_before_it_tries_again(
+    page: PrometheusPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+    watched = SimpleNamespace(sleep=pause, monotonic=time.monotonic)
+    monkeypatch.setattr(scrape_server, "time", watched)
+    with socket.socket() as scraper:
+        scraper.settimeout(30)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+        try:
+            scraper.connect(place(page))
+            scraper.sendall(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            assert scraper.recv(100).startswith(b"HTTP/1.0 200")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert len(pauses) == 1
+    assert pauses[0] > 0
 
 
 def test_a_taken_port_is_said_before_the_run_begins(page: PrometheusPage, tmp_path: Path) -> None:
