@@ -92,8 +92,9 @@ class Captures(HookingCollector):
                 self._sleeps = False
                 self._thread.resume()
             self._drop_abandoned()
-            if self.look is not None and not self.look.is_over:
-                self.look.step_ended()
+            look = self.look  # once: its own thread may end it meanwhile
+            if look is not None and not look.is_over:
+                look.step_ended()
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             self._recorder.failed(self.name, error)
         finally:

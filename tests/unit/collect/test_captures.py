@@ -159,6 +159,26 @@ def test_a_step_that_does_not_end_is_left_later_and_does_not_count(training: Tra
     assert not training.captures.is_looking
 
 
+def test_a_look_that_is_taken_away_at_the_end_of_a_step_is_no_failure(training: Training) -> None:
+    class TakenAway:
+        ended = 0
+
+        @property
+        def is_over(self) -> bool:
+            training.captures.look = None  # as our own thread does, at any moment
+            return False
+
+        def step_ended(self) -> None:
+            self.ended += 1
+
+    look: Any = TakenAway()
+    training.captures.leave()  # its thread is not to see this one
+    training.captures.look = look
+    training.captures.after_step()
+    assert look.ended == 1
+    assert training.recorder.failures == {}
+
+
 def test_layers_are_timed_in_no_more_steps_than_that_may_cost(
     training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
