@@ -137,10 +137,9 @@ class _Async:
             if len(self._waiting) >= _MOST_WAITING:
                 return False
             self._waiting.append(alert)
-            if self._is_at_work:
-                return True
-            self._is_at_work = True
-        return self._loop.run(self._work())
+            if not self._is_at_work:
+                self._is_at_work = self._loop.run(self._work())
+            return self._is_at_work
 
     def wait(self, until_s: float) -> bool:
         if not self._loop.is_here:

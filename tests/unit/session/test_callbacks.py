@@ -154,6 +154,26 @@ def test_one_that_hangs_holds_up_nobody_and_its_alerts_are_bounded(
     assert callbacks.wait(PATIENCE_S)
 
 
+def test_where_no_thread_can_be_started_the_next_alert_tries_again(
+    callbacks: Callbacks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, later = [], []
+
+    async def tell(one: Alert) -> None:
+        later.append(one.id)
+
+    callbacks.add(lambda one: plain.append(one.id))
+    callbacks.add(tell)
+    with monkeypatch.context() as without_threads:
+        without_threads.setattr(callbacks_module, "_started", lambda work: None)
+        callbacks.tell(alert(1))
+    assert callbacks.untold == 2
+    assert callbacks.wait(0.0), "nobody is at work"
+    callbacks.tell(alert(2))
+    assert callbacks.wait(PATIENCE_S)
+    assert plain == later == ["1", "2"]
+
+
 def test_one_that_was_removed_is_told_no_more(callbacks: Callbacks) -> None:
     told: list[Alert] = []
     callbacks.add(told.append)
