@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ __all__ = ["MOST_WAITING", "Leftovers"]
 
 MOST_WAITING: Final = 10_000  # lines and deliveries that are kept in memory
 _PATIENCE_S: Final = 2.0  # for a database that others write to
+# What does not pass by itself, unlike a disk that is full.
+_LASTING: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR)
 
 
 class Leftovers:
@@ -110,17 +113,29 @@ class Leftovers:
         self._unsaved[row.id] = row
 
     def _write(self) -> None:
-        """What no file holds yet, in order, as far as the disk takes it."""
+        """What no file holds yet, each file's in order, as far as the disk takes it. A file that
+        takes nothing now holds up no other. What other runs' folders will not take is counted as
+        lost: the index has it, and nobody here can help it."""
         with self._lock:
-            while self._unwritten:
-                path, line = self._unwritten[0]
-                try:
-                    append_line(path, line)
-                except FileNotFoundError:
-                    pass  # the run was deleted, and its alerts with it
-                except OSError:
-                    return
-                del self._unwritten[0]
+            kept: dict[Path, list[str]] = {}
+            for path, line in self._unwritten:
+                if path in kept or not self._append(path, line):
+                    kept.setdefault(path, []).append(line)
+            self._unwritten = [(path, line) for path, lines in kept.items() for line in lines]
+
+    def _append(self, path: Path, line: str) -> bool:
+        """False: it is to be tried again."""
+        try:
+            append_line(path, line)
+        except FileNotFoundError:
+            pass  # the run was deleted, and its alerts with it
+        except OSError as error:
+            if path.parent == self._run or error.errno not in _LASTING:
+                return False
+            self._lost += 1
+        except ValueError:  # no path at all: somebody wrote it into the index
+            self._lost += 1
+        return True
 
     def _save(self, timeout_s: float, claim_for: str | None = None, release: bool = False) -> None:
         """Brings the index up to date, if it can be had."""

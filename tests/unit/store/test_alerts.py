@@ -260,6 +260,38 @@ def test_a_full_disk_is_caught_up_with_later(run: Path) -> None:
     assert states(run) == {"a": {HOOK: DeliveryState.DELIVERED}}
 
 
+def test_another_run_that_takes_nothing_holds_up_no_alert_and_is_counted(run: Path) -> None:
+    first = AlertStore(run.parent, run)
+    first.add(alert("a"), [HOOK])
+    first.close()
+    (run / "deliveries.jsonl").mkdir()  # as good as read-only, for any user
+    own = make_run(run.parent, "s")
+    second = AlertStore(run.parent, own)
+    second.delivered(second.pending(HOOK, 1)[0].id)
+    second.add(alert("b"), [HOOK])
+    assert list(states(own)) == ["b"]
+    assert (second.counts().unsaved, second.counts().lost) == (0, 1)
+
+
+def test_a_file_that_takes_nothing_yet_holds_up_no_other(run: Path) -> None:
+    first = AlertStore(run.parent, run)
+    for id in "ab":
+        first.add(alert(id), [HOOK])
+    first.close()
+    (run / "deliveries.jsonl").symlink_to("/dev/full")
+    own = make_run(run.parent, "s")
+    second = AlertStore(run.parent, own)
+    for one in second.pending(HOOK, 2):
+        second.delivered(one.id)
+    second.add(alert("c"), [HOOK])
+    assert list(states(own)) == ["c"]
+    assert (second.counts().unsaved, second.counts().lost) == (2, 0)
+    (run / "deliveries.jsonl").unlink()
+    second.close()
+    lines = (run / "deliveries.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"][0] for line in lines] == ["a", "b"]
+
+
 def test_what_memory_has_no_room_for_is_counted(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leftovers, "MOST_WAITING", 2)
     store = AlertStore(run.parent, run)
