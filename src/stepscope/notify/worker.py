@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -14,14 +15,15 @@ __all__ = ["Worker"]
 # others end as soon as they are given a moment, which on a busy machine may take one.
 _FORK_PATIENCE_S = 0.05
 _FORK_PATIENCE_IDLE_S = 5.0
+_FAULT_PAUSE_S = 30.0  # after a fault of our own: it may pass, and must not keep a core busy
 
 
 class Worker:
     """Calls `work(stop)` in a daemon thread as long as there is something to do.
 
-    work: never raises; says in how many seconds it is to be called again; None: not before `wake`.
-    It looks at `stop` between pieces of work, and returns 0 when that is true. end: called in the
-    thread when all is over.
+    work: says in how many seconds it is to be called again; None: not before `wake`. It looks at
+    `stop` between pieces of work, and returns 0 when that is true. It should not raise: if it does,
+    it is called again after a pause. end: called in the thread when all is over.
 
     Around a fork there is no thread, unless one is in the middle of a piece of work that takes
     long: that one goes on in the parent, and is not there in the child. In a forked child this
@@ -93,13 +95,20 @@ class Worker:
     def _run(self) -> None:
         while self._may_work():
             is_last = self._is_finishing
-            pause_s = self._work(lambda: self._is_paused)
+            pause_s = self._try_to_work()
             with self._changed:
                 self._is_working = False
                 self._due = None if pause_s is None else time.monotonic() + pause_s
                 self._is_over = is_last and pause_s != 0.0
             if self._is_over:
-                self._end()
+                with contextlib.suppress(Exception):  # as below
+                    self._end()
+
+    def _try_to_work(self) -> float | None:
+        try:
+            return self._work(lambda: self._is_paused)
+        except Exception:  # noqa: BLE001 - a thread that ended would never deliver anything again
+            return _FAULT_PAUSE_S
 
     def _may_work(self) -> bool:
         """When it is time to; False: the thread is to end."""

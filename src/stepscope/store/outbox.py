@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -78,13 +79,22 @@ def in_index(runs: Path, timeout_s: float, work: Callable[[sqlite3.Connection], 
     """What `work` gave, all of it done. None: nothing of it is; the index cannot be used now."""
     if not runs.is_dir():
         return None
-    with contextlib.suppress(OSError), open_index(runs, _STATEMENTS, timeout_s) as database:
+    # The last three: somebody else wrote what no index of ours holds.
+    unusable = contextlib.suppress(OSError, ValueError, TypeError, OverflowError)
+    with unusable, open_index(runs, _STATEMENTS, timeout_s) as database:
         if database is not None:
             database.execute("BEGIN IMMEDIATE")
             result = work(database)
             database.execute("COMMIT")
             return result
     return None
+
+
+def _bound(run: str | None) -> str | bytes | None:
+    """A folder as the index keeps it: one whose name is no UTF-8 as its bytes."""
+    if run is None or run.encode(errors="replace").decode() == run:
+        return run
+    return os.fsencode(run)
 
 
 _SAVE: Final = f"""INSERT INTO deliveries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -99,8 +109,9 @@ def save(database: sqlite3.Connection, rows: Iterable[Row], owner: str, now_unix
         _save_alert(database, row.run, row.alert)
         if not row.sink:
             continue
-        made = (row.id, row.run, notice_key(row.alert), row.sink)
-        stands = (row.state.value, row.attempts, row.at_unix, row.error, owner, now_unix)
+        made = (row.id, _bound(row.run), notice_key(row.alert), row.sink)
+        error = row.error.encode(errors="replace").decode()  # what a program said may be no UTF-8
+        stands = (row.state.value, row.attempts, row.at_unix, error, owner, now_unix)
         database.execute(_SAVE, (*made, *stands))
 
 
@@ -109,7 +120,7 @@ def _save_alert(database: sqlite3.Connection, run: str, alert: Alert) -> None:
     database.execute(
         "INSERT INTO alerts VALUES (?, ?, ?, ?)"
         " ON CONFLICT (notice) DO UPDATE SET body = excluded.body",
-        (notice_key(alert), run, alert.told_unix, body),
+        (notice_key(alert), _bound(run), alert.told_unix, body),
     )
 
 
@@ -130,8 +141,8 @@ def rows_in_files(run: Path) -> list[tuple[Row, str]]:
 def import_runs(database: sqlite3.Connection, runs: Path, now_unix: float) -> None:
     """What the files of the runs say and the index does not know. What it knows of runs that the
     user deleted is forgotten: nobody asks for their alerts any more."""
-    known = {row[0] for row in database.execute("SELECT DISTINCT run FROM alerts").fetchall()}
-    gone = [(run,) for run in known if not Path(run).is_dir()]
+    known = {os.fsdecode(run) for (run,) in database.execute("SELECT DISTINCT run FROM alerts")}
+    gone = [(_bound(run),) for run in known if not Path(run).is_dir()]
     for table in ("alerts", "deliveries", "alert_files"):
         database.executemany(f"DELETE FROM {table} WHERE run = ?", gone)
     found = {str(path.parent) for path in runs.glob(f"*/{ALERTS_FILE}")}
@@ -142,12 +153,12 @@ def import_runs(database: sqlite3.Connection, runs: Path, now_unix: float) -> No
 def import_run(database: sqlite3.Connection, run: Path, now_unix: float) -> None:
     """As import_runs, of this one, if its files changed since last time. Their owners are believed
     to be at work from now on: they may just not have got to the index."""
-    name, size = str(run), files_size(run)
+    name, size = _bound(str(run)), files_size(run)
     known = database.execute("SELECT bytes FROM alert_files WHERE run = ?", (name,)).fetchone()
     if size == (known[0] if known else 0):
         return
     for notice in read_notices(run):
-        _save_alert(database, name, notice.alert)
+        _save_alert(database, str(run), notice.alert)
     for row, owner in rows_in_files(run):
         if row.state is not DeliveryState.PENDING or not _is_known(database, row):
             save(database, [row], owner, now_unix)
@@ -156,7 +167,8 @@ def import_run(database: sqlite3.Connection, run: Path, now_unix: float) -> None
 
 def knows_run(database: sqlite3.Connection, run: Path) -> bool:
     """Its files were imported, at least once."""
-    found = database.execute("SELECT 1 FROM alert_files WHERE run = ?", (str(run),)).fetchone()
+    name = _bound(str(run))
+    found = database.execute("SELECT 1 FROM alert_files WHERE run = ?", (name,)).fetchone()
     return found is not None
 
 
@@ -192,15 +204,20 @@ def _free(
     found = database.execute(
         "SELECT id, run, owner, claimed_unix FROM deliveries WHERE sink = ?1 AND state = 'pending'"
         f" AND owner != ?2 AND (?3 IS NULL OR run = ?3) ORDER BY number LIMIT {_MOST}",
-        (sink, owner, run),
+        (sink, owner, _bound(run)),
     ).fetchall()
-    gone = {one for one in {line[2] for line in found} if not one or is_gone(one)}
-    return [line[:2] for line in found if line[2] in gone or _is_over(line[3], now_unix)]
+    owners = {line[2] for line in found}
+    gone = {one for one in owners if not one or not isinstance(one, str) or is_gone(one)}
+    return [
+        (id, os.fsdecode(path))
+        for id, path, owner, claimed_unix in found
+        if owner in gone or _is_over(claimed_unix, now_unix)
+    ]
 
 
-def _is_over(claimed_unix: float, now_unix: float) -> bool:
+def _is_over(claimed_unix: Any, now_unix: float) -> bool:
     # A claim from the future is one from before the clock was set back.
-    return abs(now_unix - claimed_unix) > LEASE_S
+    return not isinstance(claimed_unix, int | float) or abs(now_unix - claimed_unix) > LEASE_S
 
 
 def release(database: sqlite3.Connection, owner: str) -> None:
@@ -216,7 +233,7 @@ def rows_of(
         "SELECT deliveries.run, sink, state, attempts, at_unix, error, body FROM deliveries"
         " JOIN alerts USING (notice) WHERE (?1 IS NULL OR deliveries.run = ?1)"
         " AND (?2 IS NULL OR sink = ?2) ORDER BY number",
-        (run, sink),
+        (_bound(run), sink),
     ).fetchall()
     return [row for line in found if (row := _row(line)) is not None]
 
@@ -226,6 +243,7 @@ def _row(line: Sequence[Any]) -> Row | None:
     run, sink, state, attempts, at_unix, error, body = line
     try:
         alert = Alert.from_dict(json.loads(body))
-        return Row(run, alert, sink, DeliveryState(state), int(attempts), at_unix, str(error))
-    except (FormatError, ValueError, TypeError):
+        path = os.fsdecode(run)
+        return Row(path, alert, sink, DeliveryState(state), int(attempts), at_unix, str(error))
+    except (FormatError, ValueError, TypeError, OverflowError):
         return None

@@ -5,6 +5,9 @@ import sys
 import time
 from collections.abc import Callable
 
+import pytest
+
+from stepscope.notify import worker as worker_module
 from stepscope.notify.worker import Worker
 
 PATIENCE_S = 60.0
@@ -72,6 +75,39 @@ def test_the_end_does_not_wait_for_a_pause() -> None:
     worker.finish()
     assert worker.join(PATIENCE_S)
     assert calls == ["work", "work", "end"]
+
+
+def test_a_fault_is_a_pause_and_not_the_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(worker_module, "_FAULT_PAUSE_S", 0.001)
+    calls: list[str] = []
+
+    def work(stop: Callable[[], bool]) -> None:
+        calls.append("work")
+        if len(calls) < 3:
+            raise TypeError("unforeseen")
+
+    worker = Worker(work, lambda: calls.append("end"), "test")
+    worker.wake()
+    _wait(lambda: len(calls) == 3)
+    worker.finish()
+    assert worker.join(PATIENCE_S)
+    assert calls == ["work"] * 4 + ["end"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_fault_in_the_last_piece_of_work_is_the_end_all_the_same() -> None:
+    calls: list[str] = []
+
+    def fail(what: str) -> None:
+        calls.append(what)
+        raise ValueError(what)
+
+    worker = Worker(lambda stop: fail("work"), lambda: fail("end"), "test")
+    worker.finish()
+    assert worker.join(PATIENCE_S)
+    assert calls == ["work", "end"]
 
 
 def _wait(condition: Callable[[], bool]) -> None:

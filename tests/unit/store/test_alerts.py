@@ -21,7 +21,7 @@ from stepscope.store import leftovers
 from stepscope.store.alert_files import append_line
 from stepscope.store.alerts import AlertStore, alerts_of, pending_everywhere
 from stepscope.store.leftovers import Leftovers
-from stepscope.store.outbox import LEASE_S
+from stepscope.store.outbox import LEASE_S, in_index, knows_run
 
 HOOK, LOG = "webhook https://example.org #12345678", "log alerts.log"
 
@@ -416,6 +416,48 @@ def test_without_a_runs_folder_the_file_of_the_run_is_enough(tmp_path: Path) -> 
     assert ids(store) == ["a"]
     assert not (tmp_path / "runs").exists()
     assert list(states(run)) == ["a"]
+
+
+def test_a_folder_whose_name_is_no_utf_8_is_in_the_index_too(tmp_path: Path) -> None:
+    runs = tmp_path / os.fsdecode(b"runs-\xff")
+    run = make_run(runs, "r")
+    store = AlertStore(runs, run)
+    for id in "ab":
+        store.add(alert(id), [HOOK])
+    store.failed(store.pending(HOOK, 1)[0].id, "it said \udcff", 7.0)
+    assert store.counts().unsaved == 0
+    store.close()
+    assert [row.run for row in pending_everywhere(runs, run=run)] == [str(run.resolve())] * 2
+    assert alerts_of(run)[0].deliveries[0][2:5] == (1, 7.0, "it said ?")
+    later = Leftovers(runs, run)
+    for one in later.pending(HOOK, 9):
+        later.delivered(one.id)
+    assert states(run) == {id: {HOOK: DeliveryState.DELIVERED} for id in "ab"}
+    for path in run.iterdir():
+        path.unlink()
+    run.rmdir()
+    assert pending_everywhere(runs) == []
+
+
+@pytest.mark.parametrize("column", ["owner", "claimed_unix"])
+def test_a_claim_that_is_none_holds_nothing_up(run: Path, column: str) -> None:
+    AlertStore(run.parent, run).add(alert("a"), [HOOK])
+    with contextlib.closing(sqlite3.connect(run.parent / "index.sqlite")) as database:
+        database.execute(f"UPDATE deliveries SET {column} = x'ff'")
+        database.commit()
+    assert ids(Leftovers(run.parent)) == ["a"]
+
+
+@pytest.mark.parametrize("error", [ValueError, TypeError, OverflowError])
+def test_an_index_that_holds_what_it_cannot_is_done_without(
+    run: Path, error: type[Exception]
+) -> None:
+    def work(index: sqlite3.Connection) -> None:
+        index.execute("INSERT INTO alert_files VALUES ('x', 1)")
+        raise error
+
+    assert in_index(run.parent, 1.0, work) is None
+    assert in_index(run.parent, 1.0, lambda index: knows_run(index, Path("x"))) is False
 
 
 def test_several_threads_lose_nothing(run: Path) -> None:
