@@ -117,5 +117,5 @@ class Alert:
                 ended_unix=saved["ended_unix"],
                 capture=str(saved["capture"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise FormatError(f"This is no alert of stepscope ({error}).") from error

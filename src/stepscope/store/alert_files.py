@@ -27,6 +27,7 @@ __all__ = [
     "Outcome",
     "append_line",
     "files_size",
+    "is_time",
     "notice_line",
     "outcome_line",
     "read_notices",
@@ -37,6 +38,7 @@ ALERTS_FILE: Final = "alerts.jsonl"
 DELIVERIES_FILE: Final = "deliveries.jsonl"
 _MAX_BYTES: Final = 256 << 20  # more than a run can have: what lies behind is not read
 _MAX_LINE: Final = 1 << 20
+_LATEST_UNIX: Final = 250e9  # in the year 9892: calendars reach to 9999, in every time zone
 
 
 class Notice(NamedTuple):
@@ -83,16 +85,26 @@ def read_notices(run: Path) -> list[Notice]:
     return [notice for line in _lines(run / ALERTS_FILE) if (notice := _notice(line)) is not None]
 
 
+def is_time(unix: object) -> bool:
+    """It can be shown as a date: from 1970 on, and not beyond what calendars know."""
+    return isinstance(unix, int | float) and 0 <= unix <= _LATEST_UNIX
+
+
 def _notice(line: Mapping[str, Any]) -> Notice | None:
     sinks = line.get("sinks", [])
     try:
         alert = Alert.from_dict(line)
     except FormatError:
         return None
-    if not _is_sound(alert, alert.finding):
-        return None
-    sinks = sinks if isinstance(sinks, list) else []
-    return Notice(alert, tuple(map(str, sinks)), str(line.get("owner", "")))
+    sinks = tuple(map(str, sinks)) if isinstance(sinks, list) else ()
+    notice = Notice(alert, sinks, str(line.get("owner", "")))
+    is_text = all(map(_is_text, (alert.id, *sinks, notice.owner)))
+    return notice if is_text and _is_sound(alert, alert.finding) else None
+
+
+def _is_text(name: str) -> bool:
+    """The index takes it: JSON can also spell halves of characters."""
+    return name.encode(errors="replace").decode() == name
 
 
 def _is_sound(alert: Any, finding: Any) -> bool:
@@ -103,7 +115,10 @@ def _is_sound(alert: Any, finding: Any) -> bool:
         and isinstance(alert.severity, int | float)
         and isinstance(where.file, str | None)
         and all(isinstance(one, int | None) for one in (alert.step, where.line, *alert.ranks))
-        and all(isinstance(one, number) for one in (alert.value, alert.limit, alert.ended_unix))
+        and all(isinstance(one, number) for one in (alert.value, alert.limit))
+        and is_time(alert.began_unix)
+        and is_time(alert.told_unix)
+        and (alert.ended_unix is None or is_time(alert.ended_unix))
     )
 
 
@@ -111,14 +126,15 @@ def read_outcomes(run: Path) -> dict[str, Outcome]:
     """By id of the delivery, the last of each."""
     outcomes = {}
     for line in _lines(run / DELIVERIES_FILE):
-        with contextlib.suppress(KeyError, TypeError, ValueError):
+        with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
             outcome = Outcome(
                 str(line["id"]),
                 DeliveryState(line["state"]),
                 float(line["at_unix"]),
                 str(line["error"]),
             )
-            outcomes[outcome.id] = outcome
+            if is_time(outcome.at_unix):
+                outcomes[outcome.id] = outcome
     return outcomes
 
 

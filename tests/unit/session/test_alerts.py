@@ -62,6 +62,18 @@ def test_the_alerts_of_the_latest_run_are_shown(capsys: pytest.CaptureFixture[st
     assert "2 notices wait to be delivered." in printed
 
 
+@pytest.mark.parametrize("unix", [-1e300, 1e300, float("nan"), 10**400])
+def test_times_that_are_none_end_nothing(capsys: pytest.CaptureFixture[str], unix: float) -> None:
+    run = make()
+    tell(run, ids="ab")
+    first, second = (run / "alerts.jsonl").read_text().splitlines()
+    wrong = json.dumps(json.loads(first) | {"began_unix": unix})
+    (run / "alerts.jsonl").write_text(f"{wrong}\n{second}\n")
+    write_meta(run, {"name": "r", "ended_unix": unix})
+    assert main(["alerts"]) == 0
+    assert capsys.readouterr().out.startswith("r · 1 alert")
+
+
 def test_as_json_there_is_a_line_for_each_run(capsys: pytest.CaptureFixture[str]) -> None:
     tell(make("r"), "x")
     tell(make("s"), ids="bc")

@@ -331,14 +331,31 @@ def test_a_short_write_is_an_error_and_the_line_comes_again(
         json.dumps(alert().to_dict() | {"step": [1]}),
         json.dumps(alert().to_dict() | {"ranks": ["x"]}),
         json.dumps(alert().to_dict() | {"finding": {"kind": "stall"}}),
+        json.dumps(alert().to_dict() | {"began_unix": -1e300}),
+        json.dumps(alert().to_dict() | {"began_unix": 10**400}),
+        json.dumps(alert().to_dict() | {"told_unix": float("nan")}),
+        json.dumps(alert().to_dict() | {"ended_unix": float("inf")}),
+        json.dumps(alert().to_dict() | {"id": "\ud800"}),
+        json.dumps(alert().to_dict() | {"sinks": ["\udcff"]}),
         "\udcff".encode("utf-8", "surrogateescape").decode("latin-1"),
     ],
 )
 def test_lines_that_are_no_alerts_are_passed_over(run: Path, line: str) -> None:
     (run / "alerts.jsonl").write_bytes(line.encode("latin-1") + b"\n")
     (run / "deliveries.jsonl").write_text("{}\n7\n")
-    AlertStore(run.parent, run).add(alert("b"), [])
+    AlertStore(run.parent, run).add(alert("b"), [HOOK])
     assert list(states(run)) == ["b"]
+    assert [row.alert.id for row in pending_everywhere(run.parent)] == ["b"]
+
+
+@pytest.mark.parametrize("at", ["-1e300", "NaN", "1" + "0" * 400])
+def test_an_outcome_at_no_time_is_passed_over(run: Path, at: str) -> None:
+    store = AlertStore(run.parent, run)
+    store.add(alert("b"), [HOOK])
+    id = store.pending(HOOK, 1)[0].id
+    line = f'{{"id": {json.dumps(id)}, "state": "refused", "at_unix": {at}, "error": ""}}\n'
+    (run / "deliveries.jsonl").write_text(line)
+    assert states(run) == {"b": {HOOK: DeliveryState.PENDING}}
 
 
 def test_values_that_are_no_numbers_are_written_as_json(run: Path) -> None:
