@@ -24,8 +24,8 @@ enum {
     SCHEMA = 1,
     FLUSH_MS = 1000,
     FILE_BYTES = 8 << 20, /* then the next file begins, so that the launcher can convert this one */
-    FILES_KEPT = 16, /* beyond the first, where nobody has converted them a minute later */
-    FILES_AT_MOST = 64,
+    FILES_KEPT = 16, /* beyond the first, where no launcher has converted them a minute later */
+    FILES_AT_MOST = 64, /* in any case */
     OPEN_SPAN_AGE_MS = 1000,
     STATUS_BYTES = 128,
     PATH_BYTES = 4096,
@@ -241,6 +241,7 @@ static struct {
     pid_t pid; /* the process that opened it: a fork that told us nothing must not write here */
     int fd, status_fd;
     Identity file, status; /* what these descriptors were opened on */
+    bool is_launched; /* who gave us a status page converts files, and takes them away */
     uint32_t file_number;
     off_t file_bytes;
     uint64_t file_events;
@@ -322,10 +323,12 @@ static void leave_file(void) {
     writer.file_events = 0;
 }
 
-/* Where the launcher is gone nobody takes files away, and the disk is the program's, too. */
+/* Where the launcher is gone nobody takes files away, and the disk is the program's, too. Who profiles
+ * from inside the program reads them back and lets go of them by itself, as long as it looks at all. */
 static void drop_old_files(void) {
     const int64_t minute_ns = 60000000000LL;
-    while (writer.left_count >= FILES_KEPT) {
+    const uint32_t kept = writer.is_launched ? FILES_KEPT : FILES_AT_MOST;
+    while (writer.left_count >= kept) {
         const LeftFile *oldest = &writer.left[writer.left_first];
         if (writer.left_count < FILES_AT_MOST && now_ns() - oldest->left_ns < minute_ns) return;
         path_of(oldest->number);
@@ -567,6 +570,7 @@ static int open_held(const char *base, const char *header, size_t header_length,
         writer.own = own;
         writer.pid = getpid();
         writer.file_number = writer.left_count = 0;
+        writer.is_launched = status[0] != 0;
         if (status[0]) writer.status_fd = open(status, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
         writer.status = identify(writer.status_fd);
     }

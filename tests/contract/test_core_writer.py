@@ -356,13 +356,15 @@ def test_a_file_whose_first_write_failed_still_starts_with_its_header(
     assert [row["arg"] for row in decoded.named("event")] == [2]
 
 
+@pytest.mark.parametrize("has_launcher", [True, False])
 def test_where_nobody_takes_its_files_away_the_first_and_the_newest_stay(
-    core: Any, tmp_path: Path
+    core: Any, tmp_path: Path, *, has_launcher: bool
 ) -> None:
-    """GIVEN a launcher that is gone WHEN the program goes on and on
+    """GIVEN a launcher that is gone, or none WHEN the program goes on and on
     THEN its files stay bounded, and what went with the old ones counts as lost."""
     lost_before = core.counters()["lost"]
-    core.open(str(tmp_path / "p"), bytes(8 << 20))  # each batch fills a file
+    status = str(tmp_path / "status") if has_launcher else ""
+    core.open(str(tmp_path / "p"), bytes(8 << 20), status)  # each batch fills a file
     event = core.intern("event")
     for number in range(70):
         core.mark(event, number)
@@ -370,6 +372,64 @@ def test_where_nobody_takes_its_files_away_the_first_and_the_newest_stay(
         os.truncate(tmp_path / f"p.{number:04d}.frames", 0)  # the test has no such disk
         if number in (2, 3):
             (tmp_path / f"p.{number:04d}.frames").unlink()  # converted, when there was a launcher
-    numbers = sorted(int(path.name.split(".")[1]) for path in tmp_path.iterdir())
+    numbers = sorted(int(path.name.split(".")[1]) for path in tmp_path.glob("p.*"))
     assert numbers == [0, *range(6, 70)]
     assert core.counters()["lost"] - lost_before == 3
+
+
+CLOCK = """
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static long ahead_s;
+void put_forward(long seconds) { ahead_s += seconds; }
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int failed = (int)syscall(SYS_clock_gettime, clock, now);
+    if (!failed && clock == CLOCK_MONOTONIC) now->tv_sec += ahead_s;
+    return failed;
+}
+"""
+SLOWLY = """
+import ctypes, os, sys
+os.environ["STEPSCOPE_CORE"] = sys.argv[1]
+from stepscope.record.core import core
+core.open("p", bytes(8 << 20), sys.argv[2])  # each batch fills a file
+event = core.intern("event")
+for number in range(20):
+    core.mark(event, number)
+    core.flush()
+    os.truncate(f"p.{number:04d}.frames", 0)
+    ctypes.CDLL(None).put_forward(61)
+print(core.counters()["lost"], *sorted(name[2:6] for name in os.listdir() if name[:2] == "p."))
+"""
+
+
+@pytest.mark.parametrize("kind", ["native", "python"])
+def test_only_files_that_are_a_launcher_s_to_take_are_dropped_after_a_minute(
+    kind: str, tmp_path: Path
+) -> None:
+    """GIVEN files that fill slowly WHEN no launcher takes them away THEN 16 stay beside the first;
+    a program that profiles itself reads them back and lets go of them when it has: none is lost."""
+    compiler = shutil.which("gcc") or pytest.skip("there is no compiler to build the clock with")
+    (tmp_path / "clock.c").write_text(CLOCK)
+    clock = tmp_path / "clock.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", clock, tmp_path / "clock.c"], check=True)
+
+    def left(status: str) -> list[int]:
+        """Events that are lost, and then the numbers of the files."""
+        folder = tmp_path / f"with-{status or 'nothing'}"
+        folder.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-c", SLOWLY, kind, status],
+            cwd=folder,
+            env=os.environ | {"LD_PRELOAD": str(clock)},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        return [int(number) for number in done.stdout.split()]
+
+    assert left("status") == [3, 0, *range(4, 20)]
+    assert left("") == [0, *range(20)]

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["TwinWriter"]
 
 FLUSH_S = 1.0
-FILES_KEPT = 16  # beyond the first, where nobody has converted them a minute later
-FILES_AT_MOST = 64
+FILES_KEPT = 16  # beyond the first, where no launcher has converted them a minute later
+FILES_AT_MOST = 64  # in any case
 MINUTE_NS = 60_000_000_000
 OPEN_SPAN_AGE_NS = 1_000_000_000
 BATCH_EVENTS = 2000
@@ -56,6 +56,8 @@ class TwinWriter:
         self._fd = -1
         self._file_number = self._file_bytes = self._file_events = self._names_written = 0
         self._left: list[tuple[int, int, int]] = []  # full files: number, events, when it was left
+        # Who gave us a status page, a launcher, converts files, and takes them away.
+        self._files_kept = FILES_KEPT if status else FILES_AT_MOST
         self._status_fd = -1
         self._file = self._status = (0, 0)  # what these descriptors were opened on
         if status:
@@ -186,8 +188,9 @@ class TwinWriter:
             self._left.append(full)
 
     def _drop_old_files(self, now_ns: int) -> None:
-        """Where the launcher is gone nobody takes files away; the disk is the program's, too."""
-        while len(self._left) >= FILES_KEPT:
+        """Where the launcher is gone nobody takes files away; the disk is the program's, too. Who
+        profiles from inside the program lets go of them by itself, as long as it looks at all."""
+        while len(self._left) >= self._files_kept:
             number, events, left_ns = self._left[0]
             if len(self._left) < FILES_AT_MOST and now_ns - left_ns < MINUTE_NS:
                 return
