@@ -62,7 +62,9 @@ def test_the_alerts_of_the_latest_run_are_shown(capsys: pytest.CaptureFixture[st
     assert "2 notices wait to be delivered." in printed
 
 
-@pytest.mark.parametrize("unix", [-1e300, 1e300, float("nan"), 10**400])
+@pytest.mark.parametrize(
+    "unix", [-1e300, 1e300, float("nan"), 10**400], ids=["early", "late", "none", "huge"]
+)
 def test_times_that_are_none_end_nothing(capsys: pytest.CaptureFixture[str], unix: float) -> None:
     run = make()
     tell(run, ids="ab")
