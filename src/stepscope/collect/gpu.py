@@ -73,8 +73,10 @@ class NvmlSource:
             ),
             (
                 names.GPU_CLOCK_SHARE,
-                lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)
-                / (nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM) or math.nan),
+                lambda: (
+                    nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)
+                    / (nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM) or math.nan)
+                ),
             ),
         ]
 
