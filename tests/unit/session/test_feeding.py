@@ -171,7 +171,9 @@ def test_a_process_that_was_started_again_takes_the_place_of_one_that_was_killed
     told = len(ear.steps)
     later = 10_000  # ms after the first: it was killed, and said no farewell
     again = replace(PROGRAM, pid=8, monotonic_ns=later * 1_000_000)
-    events = [event | {"time_ns": event["time_ns"] + later * 1_000_000} for event in training(20)]
+    events = [
+        event | {"time_ns": int(event["time_ns"]) + later * 1_000_000} for event in training(20)
+    ]
     feed.update(again, [batch(events)])
     assert len(ear.steps) == 2 * told
     assert ear.gone == [0]
