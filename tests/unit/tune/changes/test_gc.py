@@ -23,6 +23,7 @@ def collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
     monkeypatch.setattr(gc, "collect", collect)
     gc.unfreeze()  # what tests before this one may have left
+    gc.enable()
     thresholds = gc.get_threshold()
     yield done
     assert (gc.get_threshold(), gc.get_freeze_count()) == (thresholds, 0)
