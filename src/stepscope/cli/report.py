@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from stepscope.cli.arguments import add_run
+
 __all__ = ["add_to"]
 
 
@@ -15,13 +17,7 @@ def add_to(commands: Any) -> None:
         description="Show the report of a run again, also of one that was killed.",
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        nargs="?",
-        default="latest",
-        help="a run folder, the name of a run, or latest (default)",
-    )
+    add_run(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="the summary instead of the text")
     form.add_argument(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from stepscope.cli.arguments import add_run
+
 __all__ = ["add_to"]
 
 _ABOUT = """Show a run while it goes on, or after: verdict, phases, resources, alerts and how they
@@ -18,13 +20,7 @@ def add_to(commands: Any) -> None:
         description=_ABOUT,
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        nargs="?",
-        default="latest",
-        help="a run folder, the name of a run, or latest (default)",
-    )
+    add_run(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--once", action="store_true", help="print it once and leave")
     form.add_argument("--json", action="store_true", help="print it once as JSON")

@@ -10,7 +10,7 @@ from stepscope.analyze.over_time import histories
 from stepscope.errors import FormatError
 from stepscope.model.live import GpuNow, LiveView, PhaseNow, RankNow, RunState, Used
 from stepscope.session.live_view import command_line
-from stepscope.session.run_alerts import alerts_of
+from stepscope.session.run_alerts import alerts_to_show
 from stepscope.store.live import live_from_dict, live_to_dict
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def view_of_summary(
             phases=tuple(PhaseNow(one.phase, one.share) for one in summary.breakdown if one.ms > 0),
             used=_used(summary.resources),
             history=histories(timeline) if timeline is not None else (),
-            alerts=alerts_of(run),
+            alerts=alerts_to_show(run),
             verdict=summary.verdict,
             ranks=tuple(_rank(one) for one in summary.ranks),
             notes=tuple(map(str, notes or ())),

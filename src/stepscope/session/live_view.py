@@ -103,7 +103,7 @@ class LiveFold:
         # Nothing of this is needed while nobody looks.
         from stepscope.analyze.live import phases_now, rank_now, recent, used_now
         from stepscope.model.live import LIVE_POINTS, LiveView, RunState
-        from stepscope.session.run_alerts import alerts_of
+        from stepscope.session.run_alerts import alerts_to_show
 
         now_ns = self._clock_ns()
         loops, resources = self._sources.loops(), self._sources.resources()
@@ -128,7 +128,7 @@ class LiveFold:
             phases=phases_now(loops, lately),
             used=used.with_forecast(outlook.memory_full),
             history=self._history_now(loops, resources, now_ns),
-            alerts=alerts_of(self._run),
+            alerts=alerts_to_show(self._run),
             verdict=self._verdict_now(now_ns),
             told=tuple(told.now(LIVE_POINTS) for told in self._told.values()),
             ranks=tuple(rank_now(*both) for both in zip(loops, lately, strict=True)),

@@ -8,12 +8,12 @@ from typing import Final
 from stepscope.model.alert import Alert
 from stepscope.store.alert_files import read_notices
 
-__all__ = ["alerts_of"]
+__all__ = ["alerts_to_show"]
 
 _MOST: Final = 100
 
 
-def alerts_of(run: Path) -> tuple[Alert, ...]:
+def alerts_to_show(run: Path) -> tuple[Alert, ...]:
     """Each incident once, as it was told last: those that go on first, the worst of them at the
     top, then the newest of the others."""
     last = {notice.alert.id: notice.alert for notice in read_notices(run)}
