@@ -21,7 +21,6 @@ __all__ = [
     "CAPTURE_SCHEMA",
     "ask_capture",
     "capture_path",
-    "list_captures",
     "read_capture",
     "said_run",
     "say_run",
@@ -96,12 +95,3 @@ def read_capture(run: Path, number: int) -> Capture | None:
         return Capture(details, Summary.from_dict(summary))
     except (FormatError, RecursionError) as error:
         raise FormatError(f"{path} cannot be used: {error} Restore or delete it.") from error
-
-
-def list_captures(run: Path) -> list[int]:
-    """Numbers of the captures that a run has, in order."""
-    try:
-        files = [path.stem for path in (run / _FOLDER).glob("*.json")]
-    except OSError:
-        return []
-    return sorted(int(stem) for stem in files if stem.isascii() and stem.isdigit())

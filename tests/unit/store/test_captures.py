@@ -12,7 +12,7 @@ from referencing import Registry, Resource
 
 from stepscope.errors import FormatError
 from stepscope.model.capture import Capture
-from stepscope.store.captures import capture_path, list_captures, read_capture, write_capture
+from stepscope.store.captures import capture_path, read_capture, write_capture
 from tests.unit.report.made_capture import made_capture, standing
 
 SCHEMAS = Path(__file__).parents[3] / "src" / "stepscope" / "store"
@@ -44,15 +44,6 @@ def test_the_file_is_what_its_schema_says(made: Capture, tmp_path: Path) -> None
 
 def test_a_capture_that_is_under_way_is_none(tmp_path: Path) -> None:
     assert read_capture(tmp_path, 3) is None
-    assert list_captures(tmp_path) == []
-
-
-def test_captures_are_listed_by_number(tmp_path: Path) -> None:
-    folder = tmp_path / "captures"
-    folder.mkdir()
-    for name in ("10.json", "9.json", "x.json", "1.txt", ".2.json"):
-        (folder / name).touch()
-    assert list_captures(tmp_path) == [9, 10]
 
 
 def _without(key: str) -> Any:
