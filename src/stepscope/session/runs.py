@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from stepscope.report.visible import make_visible
 from stepscope.store.index import RunEntry, list_runs
 
 __all__ = ["show_runs"]
@@ -18,7 +19,7 @@ def show_runs(folder: Path) -> None:
     if not entries:
         print(f"There are no runs in {folder}. Record one with: stepscope run train.py")  # noqa: T201
         return
-    rows = [_HEADINGS, *(_row(entry, folder) for entry in entries)]
+    rows = [_HEADINGS, *(tuple(map(make_visible, _row(entry, folder))) for entry in entries)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS) - 1)]
     for *cells, last in rows:
         padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]

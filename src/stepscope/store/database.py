@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["INDEX_FILE", "open_index"]
+__all__ = ["INDEX_FILE", "bound_path", "open_index"]
 
 INDEX_FILE: Final = "index.sqlite"
 _DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
@@ -52,6 +53,13 @@ def open_index(
     finally:
         if connection is not None:
             connection.close()
+
+
+def bound_path(path: str) -> str | bytes:
+    """A path as the index keeps it: text, or its bytes where they are no UTF-8, which SQLite's text
+    must be. `os.fsdecode` gives the path back from either."""
+    is_text = path.encode(errors="replace").decode() == path
+    return path if is_text else os.fsencode(path)
 
 
 def _is_lost(error: sqlite3.Error) -> bool:

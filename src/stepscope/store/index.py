@@ -7,11 +7,12 @@ again from the folders, and one that cannot be written is done without.
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.errors import StepscopeError
-from stepscope.store.database import INDEX_FILE, open_index
+from stepscope.store.database import INDEX_FILE, bound_path, open_index
 from stepscope.store.rundir import is_run, read_meta
 from stepscope.store.summary import read_summary_json
 
@@ -26,7 +27,10 @@ _TABLE = """CREATE TABLE IF NOT EXISTS runs (
 
 
 class RunEntry(NamedTuple):
-    """A line of the list. What is None is not known (a run that goes on or was killed)."""
+    """A line of the list. What is None is not known (a run that goes on or was killed).
+
+    path: as the system knows it, which need not be UTF-8. All else is text for people.
+    """
 
     path: str
     name: str
@@ -37,7 +41,7 @@ class RunEntry(NamedTuple):
     verdict: str
 
 
-_SELECT = f"SELECT {', '.join(RunEntry._fields)} FROM runs"
+_LOOK = f"SELECT {', '.join(RunEntry._fields)} FROM runs LIMIT 1"
 
 
 def add_run(runs: Path, run: Path) -> None:
@@ -59,9 +63,9 @@ def list_runs(runs: Path) -> list[RunEntry]:
     }
     if (runs / INDEX_FILE).exists():
         with contextlib.suppress(OSError), _database(runs) as database:
-            for entry in _load(database):
-                if entry.path not in entries and is_run(Path(entry.path)):
-                    entries[entry.path] = _entry(Path(entry.path))
+            for path in _known_paths(database):
+                if path not in entries and is_run(Path(path)):
+                    entries[path] = _entry(Path(path))
             if database is not None:
                 _store(database, list(entries.values()))
     return sorted(entries.values(), key=lambda entry: entry.started_unix or 0.0, reverse=True)
@@ -87,13 +91,18 @@ def _entry(run: Path) -> RunEntry:
     command = meta.get("command")
     return RunEntry(
         path=str(run.resolve()),
-        name=str(meta.get("name") or run.name),
+        name=_printable(str(meta.get("name") or run.name)),
         started_unix=_number(meta.get("started_unix")),
         ended_unix=_number(meta.get("ended_unix")),
         exit_code=meta.get("exit_code") if isinstance(meta.get("exit_code"), int) else None,
-        command=" ".join(map(str, command)) if isinstance(command, list) else "",
-        verdict=verdict,
+        command=_printable(" ".join(map(str, command))) if isinstance(command, list) else "",
+        verdict=_printable(verdict),
     )
+
+
+def _printable(text: str) -> str:
+    """What UTF-8 cannot say (bytes of a path, halves of characters) is spelled out: \\udcff."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _number(value: object) -> float | None:
@@ -101,15 +110,18 @@ def _number(value: object) -> float | None:
 
 
 def _database(runs: Path) -> contextlib.AbstractContextManager[sqlite3.Connection | None]:
-    return open_index(runs, [_TABLE, f"{_SELECT} LIMIT 1"])
+    return open_index(runs, [_TABLE, _LOOK])
 
 
 def _store(database: sqlite3.Connection, entries: list[RunEntry]) -> None:
+    rows = [(bound_path(entry.path), *entry[1:]) for entry in entries]
     marks = ", ".join("?" * len(RunEntry._fields))
-    database.executemany(f"INSERT OR REPLACE INTO runs VALUES ({marks})", entries)
+    database.executemany(f"INSERT OR REPLACE INTO runs VALUES ({marks})", rows)
 
 
-def _load(database: sqlite3.Connection | None) -> list[RunEntry]:
+def _known_paths(database: sqlite3.Connection | None) -> list[str]:
+    """Of all runs that were ever added. What another program put in their place is passed over."""
     if database is None:
         return []
-    return [RunEntry(*row) for row in database.execute(_SELECT).fetchall()]
+    found = database.execute("SELECT path FROM runs").fetchall()
+    return [os.fsdecode(path) for (path,) in found if isinstance(path, str | bytes)]

@@ -16,7 +16,7 @@ from stepscope.errors import FormatError
 from stepscope.model.alert import Alert
 from stepscope.model.delivery import DeliveryState, delivery_id, json_line, notice_key
 from stepscope.store.alert_files import ALERTS_FILE, files_size, read_notices, read_outcomes
-from stepscope.store.database import open_index
+from stepscope.store.database import bound_path, open_index
 from stepscope.store.owners import is_gone
 
 if TYPE_CHECKING:
@@ -91,10 +91,7 @@ def in_index(runs: Path, timeout_s: float, work: Callable[[sqlite3.Connection], 
 
 
 def _bound(run: str | None) -> str | bytes | None:
-    """A folder as the index keeps it: one whose name is no UTF-8 as its bytes."""
-    if run is None or run.encode(errors="replace").decode() == run:
-        return run
-    return os.fsencode(run)
+    return None if run is None else bound_path(run)
 
 
 _SAVE: Final = f"""INSERT INTO deliveries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

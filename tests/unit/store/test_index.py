@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import contextlib
+import os
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -71,8 +74,6 @@ def test_a_corrupt_index_is_built_again(runs: Path, content: bytes) -> None:
 
 
 def test_an_index_of_another_shape_is_built_again(runs: Path) -> None:
-    import sqlite3
-
     database = sqlite3.connect(runs / "index.sqlite")
     database.execute("CREATE TABLE runs (something INTEGER)")
     database.close()
@@ -97,3 +98,38 @@ def test_an_unreadable_run_is_listed_as_such(runs: Path) -> None:
     (run / "summary.json").write_text("{")
     (entry,) = list_runs(runs)
     assert entry.verdict.startswith("unreadable")
+
+
+def test_a_run_whose_path_is_no_utf_8_is_listed_under_a_name_that_can_be_shown(runs: Path) -> None:
+    run = make(runs / os.fsdecode(b"run-\xff"))
+    (run / "meta.json").unlink()
+    (run / "host").mkdir()
+    add_run(runs, make(runs / "other", 2.0))
+    other, entry = list_runs(runs)
+    assert (other.name, entry.name) == ("other", "run-\\udcff")
+    assert Path(entry.path) == run.resolve()
+
+
+def test_the_index_knows_a_run_elsewhere_whose_path_is_no_utf_8(runs: Path, tmp_path: Path) -> None:
+    run = make(tmp_path / os.fsdecode(b"elsewhere-\xff"))
+    add_run(runs, run)
+    for _ in range(2):  # what is listed is written again
+        assert [entry.path for entry in list_runs(runs)] == [str(run.resolve())]
+
+
+def test_an_entry_is_text_whatever_the_folder_says(runs: Path) -> None:
+    run = make(runs / os.fsdecode(b"run-\xff"))
+    half = "\\ud800"
+    (run / "meta.json").write_text(f'{{"name": "a{half}", "command": ["b{half}"]}}')
+    (run / "summary.json").write_text("{")
+    (entry,) = list_runs(runs)
+    assert (entry.name, entry.command) == ("a" + half, "b" + half)
+    assert "run-\\udcff" in entry.verdict
+
+
+def test_a_line_of_the_index_without_a_path_is_passed_over(runs: Path) -> None:
+    add_run(runs, make(runs / "r"))
+    with contextlib.closing(sqlite3.connect(runs / "index.sqlite")) as database:
+        database.execute("INSERT INTO runs (name, command, verdict) VALUES ('n', '', '')")
+        database.commit()
+    assert names(runs) == ["r"]
