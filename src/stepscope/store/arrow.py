@@ -105,7 +105,7 @@ class ArrowWriter:
             metadata[_THINNED_KEY] = str(thinned)
         self._path = path
         self._schema = pa.schema(EVENT_FIELDS, metadata=metadata)
-        self._sink = pa.OSFile(str(path), "wb")  # unbuffered: what write() took survives kill -9
+        self._sink = pa.OSFile(os.fsencode(path), "wb")  # unbuffered: what it took survives kill -9
         options = pa.ipc.IpcWriteOptions(compression="zstd")
         self.complete_bytes = 0  # up to the last complete batch
         try:
@@ -173,7 +173,7 @@ class ArrowReader:
 def _open(path: Path) -> tuple[Any, Any, ProcessInfo | None, int]:
     """The file, the stream, whose it is and how thin; None: nothing complete stands in it."""
     try:
-        source = pa.OSFile(str(path), "rb")
+        source = pa.OSFile(os.fsencode(path), "rb")
     except OSError as error:
         raise FormatError(
             f"{path} cannot be read ({os.strerror(error.errno or 0)}): check its permissions."

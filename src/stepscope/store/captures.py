@@ -14,7 +14,7 @@ from stepscope.errors import FormatError
 from stepscope.model.capture import Capture, CaptureDetails
 from stepscope.model.capture_request import CONTROL, CONTROL_BYTES, CaptureRequest, request_name
 from stepscope.model.summary import Summary
-from stepscope.store.files import read_json, write_json, write_text
+from stepscope.store.files import read_json, write_bytes, write_json, write_text
 from stepscope.store.plain import from_plain, to_plain
 
 __all__ = [
@@ -49,15 +49,15 @@ def ask_capture(status_folder: Path, request: CaptureRequest) -> int:
 
 def say_run(status_folder: Path, run: Path) -> None:
     """So that a process id is enough to find the run."""
-    write_text(status_folder / _RUN, str(run))
+    write_bytes(status_folder / _RUN, os.fsencode(run))
 
 
 def said_run(status_folder: Path) -> Path | None:
     try:
-        text = (status_folder / _RUN).read_text("utf-8")
-    except (OSError, ValueError):
+        content = (status_folder / _RUN).read_bytes()
+    except OSError:
         return None
-    return Path(text) if text.startswith("/") else None
+    return Path(os.fsdecode(content)) if content.startswith(b"/") else None
 
 
 def capture_path(number: int) -> str:

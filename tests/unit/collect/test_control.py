@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,8 @@ def test_a_request_stays_within_bounds_whatever_it_says() -> None:
 
 def test_a_status_folder_says_whose_it_is(tmp_path: Path) -> None:
     assert said_run(tmp_path) is None
-    say_run(tmp_path, Path("/somewhere/runs/a b"))
-    assert said_run(tmp_path) == Path("/somewhere/runs/a b")
+    for run in (Path("/somewhere/runs/a b"), Path(os.fsdecode(b"/no/utf-8/\xff"))):
+        say_run(tmp_path, run)
+        assert said_run(tmp_path) == run
     (tmp_path / "run").write_text("not absolute")
     assert said_run(tmp_path) is None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,15 @@ def test_a_stream_gives_back_what_was_written(
     assert reader.process == recorded[0]
     assert reader.covers == Position(0, 1001)
     assert not reader.torn
+
+
+def test_a_stream_may_lie_in_a_folder_whose_name_is_no_utf_8(
+    tmp_path: Path, recorded: tuple[ProcessInfo, list[Batch]]
+) -> None:
+    folder = tmp_path / os.fsdecode(b"run-\xff")
+    folder.mkdir()
+    reader = ArrowReader(stream(folder / "a.arrows", recorded))
+    assert rows_of(reader) == [row for batch in recorded[1] for row in batch.rows()]
 
 
 def test_a_single_batch_is_not_copied(recorded: tuple[ProcessInfo, list[Batch]]) -> None:
