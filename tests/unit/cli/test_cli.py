@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import io
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -141,6 +144,33 @@ def test_runs_are_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
     assert first.startswith("first ")
     assert "1.5 s" in first
     assert "running or killed" in second
+
+
+def test_runs_whose_paths_are_no_utf_8_are_listed_in_columns(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for name in (b"run-\xff", b"run-\xfe\xfd"):
+        folder = tmp_path / "runs" / os.fsdecode(name)
+        folder.mkdir(parents=True)
+        write_meta(folder, {"started_unix": float(len(name))})
+    assert main(["runs"]) == 0
+    heading, second, first = capsys.readouterr().out.splitlines()
+    assert second.startswith(r"run-\udcfe\udcfd  ")
+    assert first.startswith(r"run-\udcff        ")
+    assert heading.index("STARTED") == len(r"run-\udcfe\udcfd  ")
+
+
+@pytest.mark.parametrize(
+    ("errors", "shown"), [("strict", rb"\udcff"), ("surrogateescape", b"\xff")]
+)
+def test_what_stdout_has_no_characters_for_is_spelled_out(
+    monkeypatch: pytest.MonkeyPatch, errors: str, shown: bytes
+) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "utf-8", errors))
+    assert main(["runs", os.fsdecode(b"none-\xff")]) == 0
+    sys.stdout.flush()
+    assert written.getvalue().startswith(b"There are no runs in none-" + shown + b".")
 
 
 def test_doctor_says_which_core_is_active_and_why(capsys: pytest.CaptureFixture[str]) -> None:
