@@ -47,15 +47,19 @@ class _Counter:
         self.last_ns = self.interval_ns = 0
         self.rate: float | None = None  # a nanosecond
 
-    def update(self, time_ns: int, value: float) -> None:
+    def update(self, time_ns: int, value: float) -> bool:
+        """Whether its rate is a new one."""
         self.total += value - self._last if value >= self._last else value  # a pid used again
+        is_new = False
         if self._first is None or value < self._last:
             self._first = time_ns, value
         elif time_ns - self._first[0] >= _LEAST_NS:
             self.interval_ns = time_ns - self._first[0]
             self.rate = (value - self._first[1]) / self.interval_ns
             self._first = time_ns, value
+            is_new = True
         self._last, self.last_ns = value, time_ns
+        return is_new
 
     def is_alive(self, now_ns: int) -> bool:
         return now_ns - self.last_ns <= 3 * self.interval_ns + _GONE_NS
@@ -83,7 +87,10 @@ class _Rank:
         self.touched.add(name)
         if name == _CPU:
             self.cpu.setdefault(pid, _Counter()).update(time_ns, value)
-        elif name in _DISK:
+            return
+        if (counted := self.cpu.get(pid)) is not None:
+            counted.last_ns = time_ns  # whatever is sampled of it, it has not ended
+        if name in _DISK:
             self.disk.setdefault((name, pid), _Counter()).update(time_ns, value)
         else:
             held = self.held.get(pid, _Held())
@@ -136,6 +143,7 @@ class SampleReadings:
         self._host: dict[str, float] = {}
         self._busy = _Counter()
         self._totals: dict[int, float] = {}  # GPU → bytes of its memory
+        self._used: dict[int, float] = {}  # GPU → bytes in use, until its total is known
 
     def update(self, batch: Batch) -> list[Reading]:
         """What is known at the end of each round of samples that the batch holds."""
@@ -188,9 +196,9 @@ class SampleReadings:
     def _take_host(self, time_ns: int, name: str, value: float) -> Iterator[Reading]:
         self._host[name] = value
         if name == names.HOST_CPU_BUSY_NS:
-            self._busy.update(time_ns, value)
+            is_new = self._busy.update(time_ns, value)
             cpus = self._host.get(names.HOST_CPU_COUNT)
-            if self._busy.rate is not None and cpus:
+            if is_new and self._busy.rate is not None and cpus:
                 share = min(1.0, max(0.0, self._busy.rate / cpus))
                 yield Reading(time_ns, "host_cpu_ratio", share)
         elif name == names.HOST_MEMORY_AVAILABLE_BYTES:
@@ -202,7 +210,13 @@ class SampleReadings:
     def _take_gpu(self, time_ns: int, name: str, gpu: int, value: float) -> Iterator[Reading]:
         if name == names.GPU_MEMORY_TOTAL_BYTES:
             self._totals[gpu] = value
+            used = self._used.pop(gpu, None)
+        else:
+            yield Reading(time_ns, _GPU[name], value, str(gpu))
+            used = value if name == names.GPU_MEMORY_USED_BYTES else None
+        if used is None:
             return
-        yield Reading(time_ns, _GPU[name], value, str(gpu))
-        if name == names.GPU_MEMORY_USED_BYTES and self._totals.get(gpu):
-            yield Reading(time_ns, "gpu_memory_ratio", value / self._totals[gpu], str(gpu))
+        if total := self._totals.get(gpu):
+            yield Reading(time_ns, "gpu_memory_ratio", used / total, str(gpu))
+        else:  # what is in use is sampled first
+            self._used[gpu] = used

@@ -102,11 +102,34 @@ def test_bytes_of_disks_never_fall() -> None:
     assert found == [150, 180, 190], "what a worker read stays when it has ended"
 
 
+def test_a_process_that_is_sampled_has_not_ended() -> None:
+    """Between two samples of everything, which may lie far apart, memory alone is looked at."""
+    found = made(
+        cpu(0, 0),
+        sample(names.PROCESS_READ_BYTES, 0, 100, PID),
+        *(rss(at, GB) for at in range(500, 10_000, 500)),
+        cpu(10_000, 0),
+        sample(names.PROCESS_READ_BYTES, 10_000, 130, PID),
+    )
+    assert values(found, "memory_bytes") == [GB] * 19
+    assert values(found, "disk_read_bytes_total") == [100, 130]
+
+
 def test_the_machines_cpus_are_a_share_of_those_that_may_be_used() -> None:
     count = sample(names.HOST_CPU_COUNT, 0, 4)
     busy = [sample(names.HOST_CPU_BUSY_NS, at, at * 3 * MS) for at in (0, 1000)]
     found = made(count, *busy)
     assert values(found, "host_cpu_ratio") == [0.75]
+
+
+def test_what_was_not_counted_anew_is_not_told_again() -> None:
+    count = sample(names.HOST_CPU_COUNT, 0, 2)
+    busy = [
+        sample(names.HOST_CPU_BUSY_NS, at, total_ms * MS)
+        for at, total_ms in ((1, 0), (11, 20), (101, 100), (111, 120))  # two are too soon
+    ]
+    found = [one for one in made(count, *busy) if one.metric == "host_cpu_ratio"]
+    assert [(one.time_ns // MS, one.value) for one in found] == [(101, 0.5)]
 
 
 def test_every_gpu_is_a_series_of_its_own() -> None:
@@ -117,6 +140,16 @@ def test_every_gpu_is_a_series_of_its_own() -> None:
     shares = {one.label: one.value for one in found if one.metric == "gpu_memory_ratio"}
     assert shares == {"0": 0.25, "1": 0.5}
     assert [one.label for one in found if one.metric == "gpu_temperature_celsius"] == ["1"]
+
+
+def test_a_gpus_share_is_told_from_its_first_sample_on() -> None:
+    found = made(
+        sample(names.GPU_MEMORY_USED_BYTES, 0, 2 * GB),
+        sample(names.GPU_MEMORY_TOTAL_BYTES, 1, 8 * GB),
+        sample(names.GPU_MEMORY_USED_BYTES, 1000, 4 * GB),
+        sample(names.GPU_MEMORY_TOTAL_BYTES, 1001, 8 * GB),
+    )
+    assert values(found, "gpu_memory_ratio") == [0.25, 0.5]
 
 
 def test_nothing_sampled_is_nothing_told() -> None:
