@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from stepscope.model.finding import Location, Recommendation
 
-__all__ = ["Condition", "Explain", "Explained", "Reading", "StepSeen"]
+__all__ = ["Condition", "Crossing", "Explain", "Explained", "Reading", "StepSeen"]
 
 
 class Reading(NamedTuple):
@@ -23,6 +23,19 @@ class Reading(NamedTuple):
     label: str = ""
     rank: int = 0
     step: int | None = None
+
+
+class Crossing(NamedTuple):
+    """How often, how far and how long a limit was passed, since its metric was first read.
+
+    beyond_ns: between readings that were beyond it, both of them: after one alone nothing is known.
+    """
+
+    limit: float
+    times: int = 0  # it was crossed
+    peak: float = 0.0  # of all readings, the farthest in the limit's direction
+    beyond_ns: int = 0
+    watched_ns: int = 0  # from the first reading to the last
 
 
 class StepSeen(NamedTuple):

@@ -16,9 +16,8 @@ class Exceeding:
     """limits: metric → what it may reach and not exceed."""
 
     def __init__(self, limits: Mapping[str, float]) -> None:
-        self._limits = dict(limits)
         self._rules = [
-            ThresholdRule(Threshold(metric=metric, above=math.nextafter(limit, math.inf)))
+            ThresholdRule(Threshold(metric=metric, above=_just_above(limit)), back_share=0.0)
             for metric, limit in limits.items()
         ]
 
@@ -28,11 +27,8 @@ class Exceeding:
             for rule in self._rules:
                 rule.reading(Reading(time_ns, metric, value))
         found = [condition for rule in self._rules for condition in rule.conditions(time_ns)]
-        # A rule lets go of a limit only well below it; here the limit itself decides.
-        return {
-            one.metric: one.value
-            for one in found
-            if one.metric is not None
-            and one.value is not None
-            and one.value > self._limits[one.metric]
-        }
+        return {one.metric: one.value for one in found if one.metric and one.value is not None}
+
+
+def _just_above(limit: float) -> float:
+    return math.nextafter(limit, math.inf)

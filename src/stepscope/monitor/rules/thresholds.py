@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from stepscope.model.metric_table import metric_named
-from stepscope.model.watching import Condition, Reading
+from stepscope.model.watching import Condition, Crossing, Reading
 from stepscope.monitor.gate import Gate
 from stepscope.monitor.judge import graded, with_length
 from stepscope.monitor.rule import Rule
@@ -14,31 +15,49 @@ from stepscope.monitor.words import amount, duration
 
 __all__ = ["ThresholdRule"]
 
-_BACK = 0.05  # of the limit, that a value has to come back before it is no longer beyond it
+_BACK_SHARE = 0.05
 _SURE_READINGS = 5  # beyond it in a row: as good as certain
 
 
 class _Series:
     """One series of the metric. readings: beyond the limit, in a row."""
 
-    def __init__(self, enter: float, leave: float) -> None:
-        self.gate = Gate(enter, leave)
-        self.readings = 0
-        self.last: Reading | None = None
+    def __init__(self, gate: Gate, first: Reading) -> None:
+        self.gate = gate
+        self.readings = self.times = self.beyond_ns = 0
+        self.first_ns = self.last_ns = first.time_ns
+        self.last = self.farthest = first
+
+    def update(self, reading: Reading) -> None:
+        was_beyond = self.gate.is_open
+        passed_ns = max(0, reading.time_ns - self.last_ns)  # late: another thread was ahead of it
+        if not self.gate.update(reading.time_ns, reading.value):
+            self.readings = 0
+        else:
+            self.readings += 1
+            self.times += not was_beyond
+            self.beyond_ns += passed_ns if was_beyond else 0
+        self.last_ns += passed_ns
+        self.last = reading
 
 
 class ThresholdRule(Rule):
     """Severity: as the user said; else 0.5 at the limit, up to 0.9 where it is left as far behind
     as it is from 0 (from 1, for shares), more the longer it lasts. Confidence: from how many
-    readings in a row."""
+    readings in a row.
 
-    def __init__(self, settings: Threshold) -> None:
+    back_share: of the limit, that a value has to come back before it is no longer beyond it: what
+    moves about the limit is one alert. 0: the limit itself decides.
+    """
+
+    def __init__(self, settings: Threshold, back_share: float = _BACK_SHARE) -> None:
         self._settings = settings
         self._metric = metric_named(settings.metric)
         self._is_above = settings.above is not None
         limit = settings.above if settings.above is not None else settings.below
         assert limit is not None  # settings say so
         self._limit = limit
+        self._back = abs(limit) * back_share
         self._series: dict[tuple[int, str], _Series] = {}
 
     def reading(self, reading: Reading) -> None:
@@ -47,17 +66,36 @@ class ThresholdRule(Rule):
             return
         series = self._series.get((reading.rank, reading.label))
         if series is None:
-            margin = abs(self._limit) * _BACK * (-1 if self._is_above else 1)
-            series = _Series(self._limit, self._limit + margin)
-            self._series[reading.rank, reading.label] = series
-        beyond = series.gate.update(reading.time_ns, reading.value)
-        series.readings = series.readings + 1 if beyond else 0
-        series.last = reading
+            series = self._series[reading.rank, reading.label] = _Series(self._gate(), reading)
+        series.update(reading)
+        if self._is_farther(reading, series.farthest):
+            series.farthest = reading
+
+    def _gate(self) -> Gate:
+        if self._is_above:
+            return Gate(self._limit, self._limit - self._back)
+        # Beyond the limit at least by the least there is, or the gate were one for high values.
+        return Gate(self._limit, math.nextafter(self._limit + self._back, math.inf))
+
+    def _is_farther(self, one: Reading, other: Reading) -> bool:
+        return one.value > other.value if self._is_above else one.value < other.value
+
+    def crossing(self) -> Crossing:
+        """Of the series that went farthest, whether it is beyond the limit now or not."""
+        found: _Series | None = None
+        for one in self._series.values():
+            if found is None or self._is_farther(one.farthest, found.farthest):
+                found = one
+        if found is None:
+            return Crossing(self._limit)
+        watched_ns = found.last_ns - found.first_ns
+        peak = found.farthest.value
+        return Crossing(self._limit, found.times, peak, found.beyond_ns, watched_ns)
 
     def conditions(self, now_ns: int) -> Iterator[Condition]:
         for series in self._series.values():
             began_ns, last = series.gate.began_ns, series.last
-            if began_ns is None or last is None:
+            if began_ns is None:
                 continue
             # By the readings, not by the clock: it is not known what was after the last one.
             if last.time_ns - began_ns >= self._settings.for_s * 1e9:
