@@ -45,7 +45,7 @@ class MemoryAhead:
         elif reading.metric == "memory_limit_bytes":
             self.limit_bytes = reading.value
 
-    def left(self) -> Left | None:
+    def until_full(self) -> Left | None:
         """None: it is not going to be, as far as can be told."""
         found = None if self.limit_bytes is None else self._trend.get(self.limit_bytes)
         return None if found is None else Left(found.seconds, found.low_s, found.high_s)
@@ -75,7 +75,7 @@ class OutlookSource:
             memory = self._memory
             self._last = Outlook(
                 self._end(),
-                None if memory is None else memory.left(),
+                None if memory is None else memory.until_full(),
                 None if memory is None else memory.limit_bytes,
             )
         return self._last

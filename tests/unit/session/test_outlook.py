@@ -7,6 +7,7 @@ import pytest
 
 from stepscope.model import names
 from stepscope.model.watching import Reading
+from stepscope.session.feeding import HearsOfEnds
 from stepscope.session.outlook import MemoryAhead, OutlookSource, expected_steps, stretches_s
 from stepscope.store.rundir import write_meta
 from tests.unit.analyze.made import loop, span
@@ -53,7 +54,7 @@ def test_memory_that_grows_is_full_when_a_line_through_it_says_so() -> None:
     for second in range(200):
         memory.reading(Reading(second * 10**9, "memory_bytes", 100.0 + 2.0 * second))
         memory.reading(Reading(second * 10**9, "memory_bytes", 1.0, rank=1))  # another rank's
-    left = memory.left()
+    left = memory.until_full()
     assert left is not None
     assert left.seconds == pytest.approx(100, rel=0.1)
     assert memory.limit_bytes == 700.0
@@ -64,4 +65,8 @@ def test_memory_that_stays_is_never_full() -> None:
     memory.reading(Reading(0, "memory_limit_bytes", 700.0))
     for second in range(200):
         memory.reading(Reading(second * 10**9, "memory_bytes", 100.0))
-    assert memory.left() is None
+    assert memory.until_full() is None
+
+
+def test_the_end_of_a_rank_is_not_told_to_who_only_looks_at_memory() -> None:
+    assert not isinstance(MemoryAhead(), HearsOfEnds)
