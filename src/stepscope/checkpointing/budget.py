@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from stepscope.errors import UsageError
+from stepscope.model.amounts import SHARES, read_amount, read_bytes
 
 __all__ = ["Budget", "budget_of"]
-
-_UNITS: Final = {
-    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
-    "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40,
-    "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
-}  # fmt: skip
-_SIZE: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*|%)\s*", re.IGNORECASE)
 
 
 class Budget(NamedTuple):
@@ -47,25 +40,16 @@ def budget_of(value: int | float | str | None = None, *, save: str | float | Non
         if not 0.0 < share <= 1.0:
             raise UsageError(f"{value!r} is no share of the peak: give one up to 100 %.")
         return Budget(share=share)
-    size = _size(value) if isinstance(value, str) else int(value or 0)
-    if size <= 0:
-        raise UsageError(f"{value!r} is no amount of memory: give one as 4GiB or 800MiB.")
+    size = read_bytes(value) if isinstance(value, str) else int(value or 0)
+    if size is None or size <= 0:
+        raise UsageError(f"{value!r} is no amount of memory: give one as 4GiB, 800MiB or 60%.")
     return Budget(bytes=size)
-
-
-def _size(text: str) -> int:
-    found = _SIZE.fullmatch(text)
-    unit = found.group(2).lower() if found else None
-    if found is None or unit not in _UNITS:
-        raise UsageError(f"{text!r} is no amount of memory: give one as 4GiB, 800MiB or 60%.")
-    return int(float(found.group(1)) * _UNITS[unit])
 
 
 def _share(value: str | float) -> float:
     if not isinstance(value, str):
         return float(value)
-    found = _SIZE.fullmatch(value)
-    if found is None or found.group(2) not in ("%", ""):
+    share = read_amount(value, SHARES)
+    if share is None:
         raise UsageError(f"{value!r} is no share: give one as 40%.")
-    number = float(found.group(1))
-    return number / 100 if found.group(2) == "%" else number
+    return share

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from stepscope.cli.times import seconds
 from stepscope.errors import UsageError
 
 __all__ = ["add_to"]
@@ -67,7 +66,9 @@ def _capture(options: argparse.Namespace) -> int:
 
 
 def _limit(text: str) -> float:
-    limit_s = seconds("--for", text)
+    from stepscope.session.amounts import duration_s
+
+    limit_s = duration_s("--for", text)
     if limit_s > _LONGEST_S:
         raise UsageError(f"--for {text} is too long: a capture takes at most 10 minutes.")
     return limit_s

@@ -115,7 +115,7 @@ def _rules(options: argparse.Namespace) -> str:
 def _limit(options: argparse.Namespace) -> int:
     if not options.max_disk:
         return DEFAULTS.limit_bytes
-    from stepscope.session.sizes import disk_limit_bytes
+    from stepscope.session.amounts import disk_limit_bytes
 
     return disk_limit_bytes(options.max_disk)
 

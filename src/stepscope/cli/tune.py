@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from stepscope.cli.times import seconds
 from stepscope.errors import UsageError
 
 __all__ = ["WITH_VALUE", "add_to"]
@@ -60,6 +59,7 @@ def add_to(commands: Any) -> None:
 
 
 def _tune(options: argparse.Namespace) -> int:
+    from stepscope.session.amounts import duration_s
     from stepscope.session.tune import TuneOptions, tune_command
 
     if options.steps < 0:
@@ -67,7 +67,7 @@ def _tune(options: argparse.Namespace) -> int:
     return tune_command(
         TuneOptions(
             words=tuple(options.command),
-            budget_s=seconds("--budget", options.budget),
+            budget_s=duration_s("--budget", options.budget),
             steps=options.steps,
             only=_names(options.only),
             skip=_names(options.skip),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Any, Final
+
+from stepscope.model.amounts import DURATIONS_S, SHARES, SIZES_BYTES, read_amount
 
 __all__ = [
     "Quantity",
@@ -22,13 +23,6 @@ __all__ = [
 
 Quantity = Callable[[Any], Any]  # raises ValueError, whose text says what is allowed
 
-_DURATIONS_S: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_SIZES_BYTES: Final = {
-    "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
-    "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2.0**40,
-}  # fmt: skip
-_SHARES: Final = {"%": 0.01}
-_WRITTEN: Final = re.compile(r"\s*([+-]?[0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([A-Za-z]{0,4}|%)\s*")
 _LONGEST_S: Final = 366 * 86400.0
 
 
@@ -38,7 +32,7 @@ def seconds(value: Any) -> float:
     (300.0, 0.25, 30.0)
     """
     allowed = 'a duration such as "30s", "5m" or "2h", or a number of seconds; at most a year'
-    given = _read(value, _DURATIONS_S)
+    given = _read(value, DURATIONS_S)
     if given is None or not 0.0 <= given <= _LONGEST_S:
         raise ValueError(allowed)
     return given
@@ -49,7 +43,7 @@ def share(value: Any) -> float:
     >>> share("5%"), share(0.05)
     (0.05, 0.05)
     """
-    given = _read(value, _SHARES)
+    given = _read(value, SHARES)
     if given is None or not 0.0 <= given <= 1.0:
         raise ValueError('a share from 0 to 1, such as 0.05 or "5%"')
     return given
@@ -68,7 +62,7 @@ def quantity(value: Any) -> float:
     >>> quantity("2KiB"), quantity("90%"), quantity("100ms"), quantity(-3)
     (2048.0, 0.9, 0.1, -3.0)
     """
-    given = _read(value, {**_DURATIONS_S, **_SIZES_BYTES, **_SHARES})
+    given = _read(value, {**DURATIONS_S, **SIZES_BYTES, **SHARES})
     if given is None:
         raise ValueError('a number, or one with a unit such as "4GiB", "90%" or "30s"')
     return given
@@ -113,9 +107,4 @@ def _read(value: Any, units: dict[str, float]) -> float | None:
         return None
     if isinstance(value, int | float):
         return float(value) if abs(value) < 1e300 and math.isfinite(value) else None
-    found = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
-        return None
-    unit = found.group(2).lower()
-    each = units.get(unit) if unit else 1.0
-    return float(found.group(1)) * each if each is not None else None
+    return read_amount(value, units) if isinstance(value, str) else None
