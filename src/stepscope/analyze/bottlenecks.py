@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from stepscope.analyze.gauges import Crossing
 from stepscope.analyze.judge import graded
 from stepscope.analyze.words import duration, percent, plural
 from stepscope.model.bottlenecks import BottleneckProfile
 from stepscope.model.finding import Finding
 from stepscope.model.metrics import MB, PerformanceMetrics
 from stepscope.model.types import BottleneckType
+from stepscope.model.watching import Crossing
 
 __all__ = [
     "OperationRecord",
@@ -75,31 +75,37 @@ def _evidence(one: OperationRecord, share: float) -> Iterator[str]:
 def memory_bottleneck(
     name: str, of: str, found: Crossing, total_bytes: float | None = None
 ) -> BottleneckProfile | None:
-    """A threshold of memory that was passed; None: it was not.
-
-    Its severity is the mean of how far (0 at the threshold, 1 when nothing is left) and how long
-    (as a share of the session). What it cost in time was not measured.
-    """
+    """A threshold, a share of memory, that was passed; None: it was not. What it cost in time was
+    not measured."""
     if not found.times:
         return None
-    above, watched = duration(found.above_ns), duration(found.watched_ns)
+    above, watched = duration(found.beyond_ns), duration(found.watched_ns)
     times = plural(found.times, "time")
     return BottleneckProfile(
         bottleneck_type=BottleneckType.MEMORY_ALLOCATION,
         operation_name=name,
-        severity=(found.far + found.long) / 2,
+        severity=_memory_severity(found),
         frequency=found.times,
-        execution_time=found.above_ns / 1e9,
+        execution_time=found.beyond_ns / 1e9,
         memory_usage=None if total_bytes is None else found.peak * total_bytes / MB,
         confidence=1.0,  # read from the kernel or the driver, not inferred
         evidence=(
             f"Up to {percent(found.peak)} of {of} was taken.",
             (
-                f"The threshold of {percent(found.threshold)} was crossed {times}"
+                f"The threshold of {percent(found.limit)} was crossed {times}"
                 f" and passed for {above} of {watched}."
             ),
         ),
     )
+
+
+def _memory_severity(found: Crossing) -> float:
+    """The mean of how far (0: the threshold was just reached; 1: nothing was left) and how long (as
+    a share of the session)."""
+    room = 1.0 - found.limit
+    far = min(1.0, (found.peak - found.limit) / room) if room > 0 else 1.0
+    long = min(1.0, found.beyond_ns / found.watched_ns) if found.watched_ns else 0.0
+    return (far + long) / 2
 
 
 def finding_bottlenecks(

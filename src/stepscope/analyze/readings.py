@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -76,9 +77,9 @@ class _Rank:
     """The processes of one rank."""
 
     def __init__(self) -> None:
-        self.cpu: dict[int, _Counter] = {}
+        self.cpu: defaultdict[int, _Counter] = defaultdict(_Counter)
         self.held: dict[int, _Held] = {}
-        self.disk: dict[tuple[str, int], _Counter] = {}
+        self.disk: defaultdict[tuple[str, int], _Counter] = defaultdict(_Counter)
         self._gone: dict[str, float] = {}  # what processes that have ended had counted
         self.touched: set[str] = set()  # since the round began
         self.limit_bytes = 0.0  # as it was told last
@@ -86,12 +87,12 @@ class _Rank:
     def take(self, time_ns: int, name: str, pid: int, value: float) -> None:
         self.touched.add(name)
         if name == _CPU:
-            self.cpu.setdefault(pid, _Counter()).update(time_ns, value)
+            self.cpu[pid].update(time_ns, value)
             return
         if (counted := self.cpu.get(pid)) is not None:
             counted.last_ns = time_ns  # whatever is sampled of it, it has not ended
         if name in _DISK:
-            self.disk.setdefault((name, pid), _Counter()).update(time_ns, value)
+            self.disk[name, pid].update(time_ns, value)
         else:
             held = self.held.get(pid, _Held())
             self.held[pid] = (
@@ -139,7 +140,7 @@ class SampleReadings:
     ) -> None:
         self._rank_of = rank_of
         self.limit_bytes = limit_bytes
-        self._ranks: dict[int, _Rank] = {}
+        self._ranks: defaultdict[int, _Rank] = defaultdict(_Rank)
         self._host: dict[str, float] = {}
         self._busy = _Counter()
         self._totals: dict[int, float] = {}  # GPU → bytes of its memory
@@ -157,7 +158,7 @@ class SampleReadings:
             if name in _PROCESS:
                 rank = self._rank_of(arg)
                 if rank is not None:
-                    self._ranks.setdefault(rank, _Rank()).take(time_ns, name, arg, value)
+                    self._ranks[rank].take(time_ns, name, arg, value)
             elif name in _HOST:
                 found += self._take_host(time_ns, name, value)
             else:

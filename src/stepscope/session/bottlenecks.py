@@ -19,7 +19,6 @@ from stepscope.analyze.bottlenecks import (
     operation_bottlenecks,
     worst_first,
 )
-from stepscope.analyze.gauges import GaugeFold, crossing
 from stepscope.analyze.nesting import NestingFold
 from stepscope.analyze.operations import OperationUse
 from stepscope.errors import UsageError
@@ -29,12 +28,14 @@ from stepscope.model.metrics import PerformanceMetrics
 from stepscope.model.types import BottleneckType
 from stepscope.session.inside import inside
 from stepscope.session.profile import Profile
+from stepscope.session.sampled import Sampled
 from stepscope.session.wishes import Wishes
 
 __all__ = ["BottleneckSession", "Config"]
 
 _FRESH_NS = 50_000_000  # what was found so far is looked at again after so long, or
 _COST_SHARE = 100  # after so many times what looking took
+_MEMORY, _GPU_MEMORY = "host_memory_ratio", "gpu_memory_ratio"  # metrics, as rules know them
 _used: set[str] = set()  # ids
 
 
@@ -82,10 +83,13 @@ class BottleneckSession:
         self.session_id = _new_id(name, self.start_time)
         self._block = self._whole.block(self.session_id)
         self._block.open()
-        self._gauges = GaugeFold(self._block.start_ns)
+        self._sampled = Sampled(
+            self._block.start_ns,
+            {_MEMORY: config.memory_threshold, _GPU_MEMORY: config.gpu_threshold},
+        )
         self._engine.follow(self._nesting)
         if config.enable_real_time_monitoring:
-            self._engine.follow(self._gauges)
+            self._engine.follow(self._sampled)
         self._result: ProfilingSession | None = None
         self._so_far: ProfilingSession | None = None
         self._fresh_until_ns = 0
@@ -110,7 +114,7 @@ class BottleneckSession:
         if self._result is None:
             use = self._block.close()
             self._engine.unfollow(self._nesting)
-            self._engine.unfollow(self._gauges)
+            self._engine.unfollow(self._sampled)
             end_time = self.start_time + timedelta(microseconds=use.wall_ns / 1e3)
             self._result = replace(self._made(use), end_time=end_time)
         return self._result
@@ -133,7 +137,7 @@ class BottleneckSession:
             return self._judged(use)
 
     def _judged(self, use: OperationUse) -> ProfilingSession:
-        config, gauges = self._config, self._gauges
+        config, gauges = self._config, self._sampled.gauges
         metrics = self._whole.measured(use)
         records = self._records()
         loop = self._block.summary()
@@ -192,18 +196,18 @@ class BottleneckSession:
         self, use: OperationUse, metrics: PerformanceMetrics
     ) -> Iterator[BottleneckProfile]:
         """Thresholds that were passed while the session ran."""
-        config, gauges = self._config, self._gauges
+        config = self._config
         if not config.enable_real_time_monitoring:
             return
         if config.enable_memory_tracking:
-            passed = crossing(gauges.memory, config.memory_threshold)
+            passed = self._sampled.crossing(_MEMORY)
             total = use.resources.memory_total_bytes
             found = memory_bottleneck("high_memory_usage", "the machine's memory", passed, total)
             if found is not None:
                 advice = suggest_memory(metrics.peak_ram_mb, found.memory_usage)
                 yield replace(found, suggestions=advice)
         if config.enable_gpu_tracking:
-            passed = crossing(gauges.gpu, config.gpu_threshold)
+            passed = self._sampled.crossing(_GPU_MEMORY)
             found = memory_bottleneck("high_gpu_memory_usage", "a GPU's memory", passed)
             if found is not None:
                 advice = suggest_memory(metrics.peak_gpu_mb, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from stepscope.analyze.gauges import GaugeFold
+from stepscope.analyze.gauges import Gauges
 from stepscope.collect.current import (
     cpu_count,
     cpu_frequency_mhz,
@@ -18,6 +18,7 @@ from stepscope.collect.own_memory import rss_bytes
 from stepscope.config import SAMPLING_INTERVAL_S
 from stepscope.session.inside import inside
 from stepscope.session.profile import shared_profile
+from stepscope.session.sampled import Sampled
 from stepscope.session.wishes import Wishes
 
 __all__ = [
@@ -44,34 +45,34 @@ class Tracking:
     def __init__(self, interval_s: float = SAMPLING_INTERVAL_S) -> None:
         self._interval_s = interval_s
         self._run: AbstractContextManager[Any] | None = None
-        self._gauges: GaugeFold | None = None
+        self._sampled: Sampled | None = None
 
     @property
     def is_open(self) -> bool:
         return self._run is not None
 
     @property
-    def gauges(self) -> GaugeFold | None:
+    def gauges(self) -> Gauges | None:
         """None: it was never started."""
         if self._run is not None:
             inside().pull()
-        return self._gauges
+        return None if self._sampled is None else self._sampled.gauges
 
     def start(self) -> None:
         """Again: from now on."""
         self.stop()
         session = inside()
-        self._gauges = GaugeFold(session.recorder.now_ns())
-        session.follow(self._gauges)
+        self._sampled = Sampled(session.recorder.now_ns())
+        session.follow(self._sampled)
         wishes = Wishes(gpu=False, interval_s=self._interval_s)
         self._run = shared_profile(wishes).maker("(trackers)")()
         self._run.__enter__()
         session.keep_sampling()
 
     def stop(self) -> None:
-        if self._run is None or self._gauges is None:
+        if self._run is None or self._sampled is None:
             return
         inside().look()
         self._run.__exit__(None, None, None)
         self._run = None
-        inside().unfollow(self._gauges)
+        inside().unfollow(self._sampled)

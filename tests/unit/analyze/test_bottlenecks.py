@@ -10,8 +10,8 @@ from stepscope.analyze.bottlenecks import (
     operation_bottlenecks,
     worst_first,
 )
-from stepscope.analyze.gauges import Crossing
 from stepscope.model.finding import Finding, Recommendation
+from stepscope.model.watching import Crossing
 
 S = 1_000_000_000
 
@@ -44,6 +44,19 @@ def test_severity_of_memory_is_how_far_and_how_long() -> None:
     assert found.optimization_potential is None, "no time was measured for it"
     assert found.bottleneck_type is BottleneckType.MEMORY_ALLOCATION
     assert memory_bottleneck("m", "it", Crossing(0.8)) is None
+
+
+def test_memory_that_was_full_all_the_time_could_not_be_worse() -> None:
+    found = memory_bottleneck("m", "it", Crossing(1.0, 1, 1.0, 10 * S, 10 * S))
+    assert found is not None
+    assert found.severity == 1.0
+
+
+def test_memory_that_was_seen_once_was_passed_for_no_time() -> None:
+    found = memory_bottleneck("m", "it", Crossing(0.8, 1, 0.9, 0, 0))
+    assert found is not None
+    assert found.severity == pytest.approx(0.25)
+    assert found.execution_time == 0.0
 
 
 def finding(kind: str, share: float) -> Finding:

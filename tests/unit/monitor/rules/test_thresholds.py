@@ -85,7 +85,7 @@ def test_one_series_can_be_chosen() -> None:
     assert len(monitor.tick(0, UNIX)) == 1
 
 
-def judged(values: list[float], back_share: float = 0.0, **limit: float) -> Crossing:
+def judged(values: list[float], back_share: float = 0.0, **limit: Any) -> Crossing:
     """Of a value a second."""
     rule = ThresholdRule(Threshold(metric="accuracy", **limit), back_share)
     for second, value in enumerate(values):
