@@ -17,7 +17,7 @@ static int64_t budget_ns = BUDGET_NS, budgeted_at_ns;
 
 static int open_file(const char *path, int mode) { return open(path, mode | O_CLOEXEC); }
 
-static int64_t read_rss(void) {
+int64_t memory_rss_bytes(void) {
     char text[128];
     ssize_t length = resident < 0 ? -1 : pread(resident, text, sizeof text - 1, 0);
     if (length <= 0) return -1;
@@ -48,12 +48,12 @@ bool memory_open(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     int64_t mark = (int64_t)usage.ru_maxrss * 1024;
-    floor_bytes = mark > read_rss() + FLOOR_SLACK_BYTES ? mark : 0;
+    floor_bytes = mark > memory_rss_bytes() + FLOOR_SLACK_BYTES ? mark : 0;
     return can_reset;
 }
 
 MemoryReading memory_read(const struct rusage *usage) {
-    MemoryReading reading = {.rss_bytes = read_rss(), .peak_bytes = -1};
+    MemoryReading reading = {.rss_bytes = memory_rss_bytes(), .peak_bytes = -1};
     if (!can_reset) return reading;
     int64_t mark = (int64_t)usage->ru_maxrss * 1024;
     if (mark <= floor_bytes) mark = read_mark();

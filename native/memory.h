@@ -13,6 +13,8 @@ typedef struct {
 
 /* Opens what has to be read, once a process. Whether the kernel lets the mark be reset. */
 bool memory_open(void);
+/* What the process holds now; -1: cannot be read. Needs no lock. */
+int64_t memory_rss_bytes(void);
 /* Reads, and resets the mark. `usage`: of RUSAGE_SELF, just taken; it holds the mark, mostly. */
 MemoryReading memory_read(const struct rusage *usage);
 void memory_after_fork(void);

@@ -268,6 +268,19 @@ static PyObject *resume_function(PyObject *module, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(watch_process_doc, "watch_process(rss, cpu, interval_ns)\n--\n\n"
+                                "While the writer is open, sample under these names what this process\n"
+                                "holds and the CPU time that it took, that often; 0: no more.");
+static PyObject *watch_process_function(PyObject *module, PyObject *args) {
+    (void)module;
+    VitalsNames names;
+    long long interval_ns;
+    if (!PyArg_ParseTuple(args, "IIL:watch_process", &names.rss, &names.cpu, &interval_ns)) return NULL;
+    if (interval_ns < 0) return PyErr_Format(PyExc_ValueError, "an interval is not negative");
+    writer_watch(names, interval_ns);
+    Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(counters_doc, "counters()\n--\n\nWhat was recorded, dropped, lost, and what it cost.");
 static PyObject *counters_function(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
@@ -501,6 +514,7 @@ static PyMethodDef functions[] = {
     {"position", position_function, METH_NOARGS, position_doc},
     {"discard", discard_function, METH_VARARGS, discard_doc},
     {"gc_callback", gc_callback_function, METH_O, gc_callback_doc},
+    {"watch_process", watch_process_function, METH_VARARGS, watch_process_doc},
     {"watch_memory", watch_memory_function, METH_VARARGS, watch_memory_doc},
     {"cpu_now", cpu_now_function, METH_NOARGS, cpu_now_doc},
     {"call_at", call_at_function, METH_VARARGS, call_at_doc},

@@ -22,7 +22,7 @@ enum {
     FRAME_NAMES = 2,
     FRAME_EVENTS = 3,
     SCHEMA = 1,
-    FLUSH_MS = 1000,
+    FLUSH_NS = 1000 * 1000 * 1000,
     FILE_BYTES = 8 << 20, /* then the next file begins, so that the launcher can convert this one */
     FILES_KEPT = 16, /* beyond the first, where no launcher has converted them a minute later */
     FILES_AT_MOST = 64, /* in any case */
@@ -475,7 +475,6 @@ static void write_tapes(void) {
 
 static void flush_locked(void) {
     if (writer.pid != getpid()) return;
-    int64_t cpu_before = thread_cpu_ns();
     const size_t room = BATCH_EVENTS - OWN_SAMPLES;
     bool first = true, more = true;
     uint64_t taken = 0, pending = 0; /* what comes meanwhile waits for the next flush */
@@ -486,6 +485,7 @@ static void flush_locked(void) {
         taken += count;
         more = count == room && taken < pending;
         if (first) count += logs_open_spans(writer.rows + count, room - count, OPEN_SPAN_AGE_MS * 1000000LL);
+        if (!more) count += vitals_take(writer.rows + count, room - count);
         LogTotals totals = logs_totals();
         uint32_t open_name = logs_outermost_open();
         pthread_mutex_unlock(&logs_lock);
@@ -494,13 +494,25 @@ static void flush_locked(void) {
         first = false;
     }
     write_tapes();
-    atomic_fetch_add(&writer.cpu_ns, (uint64_t)(thread_cpu_ns() - cpu_before));
 }
 
-void writer_flush(void) {
+static void flush(void) {
     pthread_mutex_lock(&writer.lock);
     if (writer.header) flush_locked();
     pthread_mutex_unlock(&writer.lock);
+}
+
+/* What this thread took since then is ours; gives its clock now. */
+static int64_t count_cpu(int64_t since_ns) {
+    int64_t cpu_ns = thread_cpu_ns();
+    atomic_fetch_add(&writer.cpu_ns, (uint64_t)(cpu_ns - since_ns));
+    return cpu_ns;
+}
+
+void writer_flush(void) {
+    int64_t cpu_ns = thread_cpu_ns();
+    flush();
+    count_cpu(cpu_ns);
 }
 
 /* Called by any recording thread; a wake-up that is missed is made good within a second. */
@@ -509,18 +521,36 @@ static void wake_writer(void) {
     pthread_cond_signal(&writer.wake);
 }
 
+/* Needs wake_lock. */
+static void wait_until(int64_t until_ns) {
+    struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+    while (!writer.stop && !atomic_load(&writer.batch_waits))
+        if (pthread_cond_timedwait(&writer.wake, &writer.wake_lock, &until)) return;
+}
+
+/* Whether to write now: waking up is dearer than writing, so what would be due before half the time to
+ * the next sample is over goes along with this one. */
+static bool is_time(int64_t now, int64_t flush_at_ns) {
+    int64_t interval_ns = vitals_interval_ns();
+    return now >= flush_at_ns - (interval_ns < FLUSH_NS ? interval_ns : FLUSH_NS) / 2;
+}
+
 static void *writer_main(void *unused) {
     (void)unused;
+    int64_t flush_at_ns = now_ns() + FLUSH_NS, cpu_ns = thread_cpu_ns();
     pthread_mutex_lock(&writer.wake_lock);
     while (!writer.stop) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += FLUSH_MS / 1000;
-        while (!writer.stop && !atomic_load(&writer.batch_waits))
-            if (pthread_cond_timedwait(&writer.wake, &writer.wake_lock, &until)) break;
-        atomic_store(&writer.batch_waits, false);
+        int64_t due_ns = vitals_due_ns();
+        wait_until(due_ns < flush_at_ns ? due_ns : flush_at_ns);
+        bool wanted = atomic_exchange(&writer.batch_waits, false) || writer.stop;
         pthread_mutex_unlock(&writer.wake_lock);
-        writer_flush();
+        int64_t now = now_ns();
+        bool is_full = vitals_sample(now, (uint32_t)writer.pid, atomic_load(&current_step));
+        if (wanted || is_full || is_time(now, flush_at_ns)) {
+            flush();
+            flush_at_ns = now + FLUSH_NS;
+        }
+        cpu_ns = count_cpu(cpu_ns);
         pthread_mutex_lock(&writer.wake_lock);
     }
     pthread_mutex_unlock(&writer.wake_lock);
@@ -642,12 +672,19 @@ WriterCounters writer_counters(void) {
                             atomic_load(&writer.last_errno)};
 }
 
+void writer_watch(VitalsNames names, int64_t interval_ns) {
+    vitals_watch(names, interval_ns);
+    void (*wake)(void) = atomic_load(&batch_is_full); /* it may be asleep for longer than that */
+    if (wake) wake();
+}
+
 /* The thread did not come along, the locks may be held by it, and the files are the parent's. */
 void writer_after_fork(void) {
     atomic_store(&batch_is_full, NULL);
     pthread_mutex_init(&writer.life, NULL);
     pthread_mutex_init(&writer.lock, NULL);
     pthread_mutex_init(&writer.wake_lock, NULL);
+    vitals_after_fork();
     writer.running = false;
     writer.buffer = (Buffer){0}; /* may have been growing; leaked rather than freed twice */
     writer.header = NULL;        /* likewise */

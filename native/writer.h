@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "event.h"
+#include "vitals.h"
 
 /* Names of the samples in which the writer reports on itself; 0: not reported. */
 typedef struct {
@@ -37,6 +38,8 @@ void writer_close(void);
 /* Around a fork: Python (3.12 on) warns of threads in a process that forks, and rightly so. */
 void writer_pause(void);
 void writer_resume(void);
+/* Sample this process that often, from the thread that writes; 0: no more. */
+void writer_watch(VitalsNames names, int64_t interval_ns);
 WriterCounters writer_counters(void);
 void writer_after_fork(void);
 

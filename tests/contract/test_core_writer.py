@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import shutil
 import struct
@@ -433,3 +434,74 @@ def test_only_files_that_are_a_launcher_s_to_take_are_dropped_after_a_minute(
 
     assert left("status") == [3, 0, *range(4, 20)]
     assert left("") == [0, *range(20)]
+
+
+def test_a_process_that_is_watched_is_sampled_at_even_distances(core: Any, tmp_path: Path) -> None:
+    core.open(str(tmp_path / "p"), b"{}")
+    rss, cpu = core.intern("rss"), core.intern("cpu")
+    cpu_before = time.process_time_ns()
+    core.watch_process(rss, cpu, 20_000_000)
+    wait_for(lambda: len(decode(read(tmp_path)).named("rss")) >= 20)
+    core.watch_process(rss, cpu, 0)
+    core.flush()
+    decoded = decode(read(tmp_path))
+    held, took = decoded.named("rss"), decoded.named("cpu")
+    assert all(row["arg"] == os.getpid() and row["value"] > 1e6 for row in held)
+    assert took[0]["value"] >= cpu_before
+    assert took[-1]["value"] <= time.process_time_ns()
+    assert [row["value"] for row in took] == sorted(row["value"] for row in took)
+    gaps = sorted(
+        after["time_ns"] - before["time_ns"] for before, after in itertools.pairwise(held)
+    )
+    assert 15e6 < gaps[len(gaps) // 2] < 25e6 or pytest.skip("the machine stood still")
+
+
+def test_a_process_that_is_not_watched_any_more_is_left_alone(core: Any, tmp_path: Path) -> None:
+    core.open(str(tmp_path / "p"), b"{}")
+    core.watch_process(core.intern("rss"), core.intern("cpu"), 1_000_000)
+    wait_for(lambda: read(tmp_path))
+    core.watch_process(0, 0, 0)
+    core.flush()
+    before = read(tmp_path)
+    time.sleep(0.05)
+    core.flush()
+    assert read(tmp_path) == before
+
+
+def test_samples_of_the_process_are_written_before_they_run_out_of_room(
+    core: Any, tmp_path: Path
+) -> None:
+    """Two thousand in a second, where 128 may wait."""
+    core.open(str(tmp_path / "p"), b"{}")
+    core.watch_process(core.intern("rss"), core.intern("cpu"), 500_000)
+    wait_for(lambda: len(decode(read(tmp_path)).named("cpu")) > 400)
+    core.close()
+    core.watch_process(0, 0, 0)
+    decoded = decode(read(tmp_path))
+    assert len(decoded.named("cpu")) == len(decoded.named("rss"))
+
+
+def test_a_forked_child_is_not_watched(core: Any, tmp_path: Path) -> None:
+    core.open(str(tmp_path / "parent"), b"{}")
+    core.watch_process(core.intern("rss"), core.intern("cpu"), 1_000_000)
+    core.pause()
+    child = os.fork()
+    if child == 0:
+        core.after_fork()
+        core.open(str(tmp_path / "child"), b"{}")
+        record(core)
+        time.sleep(0.05)
+        core.close()
+        os._exit(0)
+    core.resume()
+    os.waitpid(child, 0)
+    core.close()
+    core.watch_process(0, 0, 0)
+    decoded = decode((tmp_path / "child.0000.frames").read_bytes())
+    assert len(decoded.named("event")) == 1
+    assert not decoded.named("rss")
+
+
+def test_an_interval_that_is_negative_is_refused(core: Any) -> None:
+    with pytest.raises(ValueError, match="not negative"):
+        core.watch_process(1, 2, -1)

@@ -21,6 +21,7 @@ from stepscope.record.twin_operation import TwinNothing, TwinOperation, TwinWatc
 from stepscope.record.twin_sampler import TwinStackSampler
 from stepscope.record.twin_tally import TwinTally
 from stepscope.record.twin_tracker import TwinTracker
+from stepscope.record.twin_vitals import TwinVitals
 from stepscope.record.twin_writer import TwinWriter
 
 __all__ = ["TwinCore"]
@@ -116,6 +117,7 @@ class TwinCore:
         self._all_trackers: weakref.WeakSet[TwinTracker] = weakref.WeakSet()
         self._writer: TwinWriter | None = None
         self.watch = TwinWatch(self)
+        self.vitals = TwinVitals(self)
         self._ended = dict.fromkeys(COUNTERS, 0)  # of threads and writers that are gone
 
     def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
@@ -140,6 +142,11 @@ class TwinCore:
 
     def watch_memory(self, rss: int, peak: int) -> bool:
         return self.watch.watch_memory(rss, peak)
+
+    def watch_process(self, rss: int, cpu: int, interval_ns: int) -> None:
+        self.vitals.watch(rss, cpu, interval_ns)
+        if self._writer:
+            self._writer.wake()  # it may be asleep for longer than that
 
     def call_at(self, callback: Callable[[], int] | None, at_ns: int) -> None:
         self.watch.call_at(callback, at_ns)
@@ -434,6 +441,7 @@ class TwinCore:
         self.generation += 1
         self._names_drained = 0
         self._ended = dict.fromkeys(COUNTERS, 0)
+        self.vitals.forget()
         writer, self._writer = self._writer, None
         if writer and writer.pid != os.getpid():
             writer.forget()

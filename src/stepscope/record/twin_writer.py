@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TwinWriter"]
 
-FLUSH_S = 1.0
+FLUSH_NS = 1_000_000_000
 FILES_KEPT = 16  # beyond the first, where no launcher has converted them a minute later
 FILES_AT_MOST = 64  # in any case
 MINUTE_NS = 60_000_000_000
@@ -86,10 +86,18 @@ class TwinWriter:
         self._wake.set()
 
     def _main(self) -> None:
+        now_ns, vitals = time.monotonic_ns, self._core.vitals
+        flush_at_ns = now_ns() + FLUSH_NS
         while not self._stop:
-            self._wake.wait(FLUSH_S)
+            wanted = self._wake.wait(max(0, min(flush_at_ns, vitals.due_ns) - now_ns()) / 1e9)
             self._wake.clear()
-            self.flush()
+            before_ns = time.thread_time_ns()
+            vitals.sample(now_ns())
+            self.writer_cpu_ns += time.thread_time_ns() - before_ns
+            # As in native/writer.c: what is nearly due goes along with a sample.
+            if wanted or now_ns() >= flush_at_ns - min(vitals.interval_ns, FLUSH_NS) // 2:
+                self.flush()
+                flush_at_ns = now_ns() + FLUSH_NS
 
     def close(self) -> None:
         self.pause()
