@@ -1,16 +1,15 @@
-"""Memory of this process → samples, cheaply enough to look many times a second."""
+"""Memory and CPU time of this process → samples, cheaply enough to look many times a second."""
 
 from __future__ import annotations
 
 import os
-import time
 import tracemalloc
 
 from stepscope.collect.proc import KeptFile
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 
-__all__ = ["OwnMemory", "OwnProcess", "PythonHeap", "rss_bytes"]
+__all__ = ["OwnMemory", "PythonHeap", "rss_bytes", "watch_own_process"]
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -47,13 +46,12 @@ class OwnMemory:
         self._statm.close()
 
 
-class OwnProcess(OwnMemory):
-    """What this process holds and what CPU time it took: two system calls a look."""
-
-    def sample(self, recorder: Recorder) -> None:
-        super().sample(recorder)
-        name = recorder.intern(names.PROCESS_CPU_NS)
-        recorder.sample(name, float(time.process_time_ns()), self._pid)
+def watch_own_process(recorder: Recorder, interval_s: float) -> None:
+    """Have what this process holds and the CPU time that it took sampled that often, by the thread
+    that writes: nothing cheaper looks many times a second for weeks. 0: no more."""
+    rss = recorder.intern(names.PROCESS_RSS_BYTES)
+    cpu = recorder.intern(names.PROCESS_CPU_NS)
+    recorder.core.watch_process(rss, cpu, round(interval_s * 1e9))
 
 
 class PythonHeap:

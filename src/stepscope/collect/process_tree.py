@@ -56,7 +56,7 @@ class ProcessTree:
 
     def glance(self, recorder: Recorder) -> None:
         """CPU time and memory of the processes that are known, without this one, which is cheaper
-        to ask directly (OwnProcess)."""
+        to ask directly (own_memory.py)."""
         own = os.getpid()
         for process in list(self._known.values()):
             if process.pid != own and not process.glance(recorder):
@@ -124,8 +124,8 @@ class _Process:
         return [] if fields and fields[0] in b"ZX" else fields
 
     def _cpu_ns(self, fields: list[bytes]) -> float:
-        """Others are counted in ticks. Our own clock is finer, and OwnProcess tells it too: a
-        counter must not run backwards between the two."""
+        """Others are counted in ticks. Our own clock is finer, and is told between full samples
+        too (own_memory.py): a counter must not run backwards between the two."""
         if self._is_own:
             return float(time.process_time_ns())
         return float((int(fields[11]) + int(fields[12])) * _TICK_NS)

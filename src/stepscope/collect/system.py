@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from stepscope.collect.gpu import find_gpus
-from stepscope.collect.own_memory import OwnProcess
+from stepscope.forks import Forks
 from stepscope.record.recorder import Recorder
 from stepscope.record.threads import join_fully
 
@@ -32,8 +31,9 @@ class Source(Protocol):
 class SystemCollector:
     """Samples the host and the tree of processes below `pid`, every `interval_s`.
 
-    full_s: everything is sampled no more often than that. Between two such samples this process is
-    looked at, and now and then what else is cheap: for those who watch for days.
+    full_s: everything is sampled no more often than that. Between two such samples there are
+    glances at what is cheap: for those who watch for days, and have the recorder look at this
+    process itself (own_memory.watch_own_process).
     keep_going: asked after each sample; the thread ends when there is no reason to go on, and
     `start` starts it again.
     """
@@ -50,7 +50,6 @@ class SystemCollector:
         self.interval_s = interval_s
         self.full_s = 0.0
         self._full_at_s = self._glance_at_s = float("-inf")
-        self._own: Source | None = None
         self._pid = pid
         self._sources = sources
         self._keep_going = keep_going
@@ -71,7 +70,7 @@ class SystemCollector:
                 return
             self._recorder = recorder
             self._begin(recorder)
-            _mind_forks(self)
+            _forks.mind(self)
 
     def _begin(self, recorder: Recorder) -> None:
         self._wanted = False
@@ -87,9 +86,12 @@ class SystemCollector:
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             self.look(recorder)
-            for source in (*(self._sources or ()), *([self._own] if self._own else [])):
+            for source in self._sources or ():
                 source.close()
-            self._own = None
+
+    def hurry(self) -> None:
+        """The interval is shorter than it was: do not wait for the end of the old one."""
+        self._stop.nudge()
 
     def _end(self) -> bool:
         """Whether a thread ran, which is gone now."""
@@ -137,9 +139,6 @@ class SystemCollector:
                 self._sampling.release()
 
     def _glance(self, recorder: Recorder) -> None:
-        if self._own is None:
-            self._own = OwnProcess()
-        _guarded(self._own, self._own.sample, recorder)
         now_s = time.monotonic()
         if now_s - self._glance_at_s >= _GLANCE_S:
             self._glance_at_s = now_s
@@ -169,22 +168,27 @@ class _Stop:
     """An event for one thread that waits: a lock wakes it for less than threading.Event does."""
 
     def __init__(self) -> None:
-        self._held = threading.Lock()
+        self._held, self._changing = threading.Lock(), threading.Lock()
         self._held.acquire()
+        self._is_set = False
 
     def set(self) -> None:
-        if self._held.locked():
-            self._held.release()
+        self._is_set = True
+        self.nudge()
 
     def is_set(self) -> bool:
-        return not self._held.locked()
+        return self._is_set
+
+    def nudge(self) -> None:
+        """End the wait, or the next one where nobody waits."""
+        with self._changing:
+            if self._held.locked():
+                self._held.release()
 
     def wait(self, timeout_s: float) -> bool:
         """Whether it is set; after that time at the latest."""
-        if self._held.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX)):
-            self._held.release()
-            return True
-        return False
+        self._held.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX))
+        return self._is_set
 
 
 def _guarded(source: Source, look: Callable[[Recorder], None], recorder: Recorder) -> None:
@@ -194,30 +198,12 @@ def _guarded(source: Source, look: Callable[[Recorder], None], recorder: Recorde
         recorder.failed(f"sampling {type(source).__name__}", error)
 
 
-_minded: weakref.WeakSet[SystemCollector] = weakref.WeakSet()
-_minds_forks = False
-
-
-def _mind_forks(collector: SystemCollector) -> None:
-    """The functions that mind forks are registered once: they cannot be taken back."""
-    global _minds_forks
-    _minded.add(collector)
-    if _minds_forks:
-        return
-    _minds_forks = True
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_minded.clear
-    )
-
-
-def _before_fork() -> None:
-    for collector in list(_minded):
+def _before_fork(collectors: Sequence[SystemCollector]) -> None:
+    for collector in collectors:
         collector.before_fork()
 
 
-def _after_fork() -> None:
-    for collector in list(_minded):
-        collector.after_fork()
+_forks = Forks(_before_fork, SystemCollector.after_fork)
 
 
 def system_sources(pid: int) -> Sequence[Source]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from stepscope.analyze.operations import OperationFold, OperationUse
 from stepscope.collect.imports import when_imported
+from stepscope.collect.own_memory import watch_own_process
 from stepscope.collect.system import Source, SystemCollector, system_sources
 from stepscope.config import ENV_RUN
 from stepscope.model import names
@@ -128,7 +129,7 @@ class Inside:
         self._idle = 0
         self._looks_ns = self._sampler_cpu_ns = 0  # what we cost
         self._schedule = Schedule()
-        self._pace = Pace(self._interval_s, 0.0)
+        self._pace = Pace(self._interval_s)
         self._collector = SystemCollector(os.getpid(), self._interval_s, keep_going=self._goes_on)
         self.recorder.core.call_at(self._look_at_ends, 0)
 
@@ -191,7 +192,7 @@ class Inside:
         self._idle = 0
         try:
             self._collector.look(self.recorder)  # before its thread, which would be in our way
-            self._collector.start(self.recorder)
+            self._sample_on()
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             self.recorder.failed("sampling at the end of a run", error)
         cost_ns = self.recorder.now_ns() - began_ns
@@ -206,6 +207,12 @@ class Inside:
         """Sample now, and on from here, however short ago it was that a run began or ended."""
         self._idle = 0
         self.look()
+        self._sample_on()
+
+    def _sample_on(self) -> None:
+        """Where only watchers had it sample until now, more often from now on."""
+        if self._pace.own_s:
+            self._set_pace()
         self._collector.start(self.recorder)
 
     def _goes_on(self) -> bool:
@@ -223,12 +230,18 @@ class Inside:
 
     def _set_pace(self) -> bool:
         """Whether there is anybody to sample for."""
-        is_measuring = self._idle < _LINGER_SAMPLES and self._interval_s < _NEVER_S
-        pace = pace_for(self._watchers, self._interval_s if is_measuring else None)
-        if pace is not None:
+        with self.lock:
+            is_measuring = self._idle < _LINGER_SAMPLES and self._interval_s < _NEVER_S
+            found = pace_for(self._watchers, self._interval_s if is_measuring else None)
+            pace = found or self._pace._replace(own_s=0.0)
+            if pace.own_s != self._pace.own_s:
+                watch_own_process(self.recorder, pace.own_s)
+            hurries = pace.interval_s < self._pace.interval_s
             self._pace = pace
-            self._collector.interval_s, self._collector.full_s = pace
-        return pace is not None
+            self._collector.interval_s, self._collector.full_s = pace.interval_s, pace.full_s
+        if hurries:
+            self._collector.hurry()
+        return found is not None
 
     def _read_back(self) -> None:
         due = self._schedule.due(time.monotonic(), self._pace)
@@ -260,6 +273,7 @@ class Inside:
         with self.lock:
             if watcher in self._watchers:
                 self._watchers.remove(watcher)
+        self._set_pace()
 
     def add_source(self, source: Source) -> None:
         """Something more to sample along."""

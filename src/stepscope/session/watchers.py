@@ -10,8 +10,9 @@ __all__ = ["Pace", "ReadBack", "Schedule", "Watcher", "pace_for"]
 
 _TIDY_S = 1.0  # between two times that what was recorded is read back
 # Where nothing but watchers wants it. Waking up is dear, what there is to do then is not:
-_WATCHED_TICKS = 10  # of theirs, up to
+_WATCHED_TICKS = 10  # samples of theirs, up to
 _WATCHED_S = 10.0  # between two times that it is read back,
+_GLANCE_S = 5.0  # between two glances at other processes and the machine,
 _FULL_S = 30.0  # that everything is sampled,
 _THOROUGH_S = 60.0  # and that files of others are looked for
 
@@ -30,10 +31,20 @@ class Watcher(Protocol):
 
 
 class Pace(NamedTuple):
-    """interval_s: between two samples. full_s: between two of everything; 0: each time."""
+    """interval_s: between two samples that the sampler's thread takes. full_s: between two of
+    everything; 0: each time. own_s: between two samples of this process, which the recorder takes;
+    0: none, they are part of everything."""
 
     interval_s: float
-    full_s: float
+    full_s: float = 0.0
+    own_s: float = 0.0
+
+    @property
+    def read_back_s(self) -> float:
+        """Between two times that what was recorded is read back."""
+        if not self.own_s:
+            return _TIDY_S
+        return max(_TIDY_S, min(_WATCHED_S, _WATCHED_TICKS * self.own_s))
 
 
 def pace_for(watchers: Sequence[Watcher], wanted_s: float | None) -> Pace | None:
@@ -41,8 +52,11 @@ def pace_for(watchers: Sequence[Watcher], wanted_s: float | None) -> Pace | None
     None: there is nobody to sample for."""
     intervals_s = [watcher.interval_s for watcher in watchers]
     if wanted_s is not None:
-        return Pace(min((*intervals_s, wanted_s)), 0.0)
-    return Pace(min(intervals_s), _FULL_S) if intervals_s else None
+        return Pace(min((*intervals_s, wanted_s)))
+    if not intervals_s:
+        return None
+    pace = Pace(_GLANCE_S, _FULL_S, min(intervals_s))
+    return pace._replace(interval_s=max(pace.own_s, min(_GLANCE_S, pace.read_back_s)))
 
 
 class ReadBack(enum.Enum):
@@ -59,10 +73,8 @@ class Schedule:
 
     def due(self, now_s: float, pace: Pace) -> ReadBack:
         """Asked after each sample."""
-        pause_s = _TIDY_S
-        if pace.full_s:
-            pause_s = max(_TIDY_S, min(_WATCHED_S, _WATCHED_TICKS * pace.interval_s))
-        if now_s - self._last_s < pause_s - pace.interval_s / 2:  # or else with the next sample
+        # What is due before half the time to the next sample is over is done now.
+        if now_s - self._last_s < pace.read_back_s - pace.interval_s / 2:
             return ReadBack.NOT_YET
         self._last_s = now_s
         if pace.full_s and now_s - self._thorough_s < _THOROUGH_S:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -13,13 +14,14 @@ import pytest
 
 from stepscope.collect.cpus import usable_cpus
 from stepscope.collect.host import Host
-from stepscope.collect.own_memory import OwnProcess
+from stepscope.collect.own_memory import watch_own_process
 from stepscope.collect.portable import PortableHost, PortableTree
 from stepscope.collect.process_tree import ProcessTree
 from stepscope.collect.system import SystemCollector
 from stepscope.model import names
 from stepscope.model.event import Row
 from stepscope.record.recorder import Recorder
+from tests.contract.frames_reader import decode
 from tests.unit.collect.conftest import Read
 
 linux_only = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
@@ -279,27 +281,50 @@ def test_the_thread_ends_when_there_is_no_reason_to_go_on_and_can_be_started_aga
     collector.stop()
 
 
-def test_between_two_full_samples_this_process_is_looked_at(recorder: Recorder, read: Read) -> None:
-    class Counts:
-        count = 0
+class Glances:
+    """A source that counts."""
 
-        def sample(self, recorder: Recorder) -> None:
-            self.count += 1
+    def __init__(self) -> None:
+        self.samples = self.glances = 0
 
-        def close(self) -> None:
-            pass
+    def sample(self, recorder: Recorder) -> None:
+        self.samples += 1
 
-    counts = Counts()
+    def glance(self, recorder: Recorder) -> None:
+        self.glances += 1
+
+    def close(self) -> None:
+        pass
+
+
+def test_between_two_full_samples_there_are_glances(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepscope.collect.system._GLANCE_S", 0.0)
+    counts = Glances()
     collector = SystemCollector(os.getpid(), 0.001, [counts])
     collector.full_s = 3600.0
     collector.start(recorder)
-    while len(read(names.PROCESS_CPU_NS)) < 5:
+    while counts.glances < 5:
         time.sleep(0.005)
     collector.stop()
 
-    assert counts.count == 2, "when it began and when it was stopped"
-    times_ns = [row.value for row in read(names.PROCESS_CPU_NS)]
-    assert times_ns == sorted(times_ns)
+    assert counts.samples == 2, "when it began and when it was stopped"
+
+
+def test_an_interval_that_becomes_shorter_is_not_waited_for(recorder: Recorder) -> None:
+    counts = Glances()
+    collector = SystemCollector(os.getpid(), 3600.0, [counts])
+    collector.start(recorder)
+    while not counts.samples:
+        time.sleep(0.001)
+    collector.interval_s = 0.001
+    collector.hurry()
+    end_s = time.monotonic() + 60.0
+    while counts.samples < 5:
+        assert time.monotonic() < end_s, "it still sleeps"
+        time.sleep(0.001)
+    collector.stop()
 
 
 @linux_only
@@ -344,15 +369,24 @@ def test_a_glance_at_processes_is_of_children_that_are_known(
 
 @linux_only
 def test_the_tree_and_the_glance_at_oneself_tell_the_same_clock(
-    recorder: Recorder, read: Read
+    recorder: Recorder, tmp_path: Path
 ) -> None:
-    tree, own = ProcessTree(os.getpid()), OwnProcess()
+    recorder.open(str(tmp_path / "p"), b"{}")
+    watch_own_process(recorder, 0.001)
+    tree = ProcessTree(os.getpid())
     for _ in range(5):
         tree.sample(recorder)
-        own.sample(recorder)
+        time.sleep(0.01)
     tree.close()
-    own.close()
+    watch_own_process(recorder, 0.0)
+    recorder.close()
 
-    times_ns = [row.value for row in read(names.PROCESS_CPU_NS) if row.arg == os.getpid()]
-    assert len(times_ns) == 10
-    assert times_ns == sorted(times_ns)
+    decoded = decode((tmp_path / "p.0000.frames").read_bytes())
+    rows = [row for row in decoded.named(names.PROCESS_CPU_NS) if row["arg"] == os.getpid()]
+    assert len(rows) > 10
+    by_time = sorted(rows, key=lambda row: row["time_ns"])
+    # A reading is made a moment before or after the time that it carries.
+    for before, after in itertools.pairwise(by_time):
+        assert after["value"] >= before["value"] or (
+            after["time_ns"] - before["time_ns"] < 1_000_000
+        )
