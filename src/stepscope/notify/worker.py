@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
-import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from stepscope.forks import Forks
 
 __all__ = ["Worker"]
 
@@ -43,7 +43,7 @@ class Worker:
         self._due: float | None = None  # on the monotonic clock; None: when there is news
         self._has_news = self._is_paused = self._is_finishing = self._is_over = False
         self._is_working = False
-        _mind_forks(self)
+        _forks.mind(self)
 
     @property
     def is_working(self) -> bool:
@@ -123,38 +123,13 @@ class Worker:
             return self._lives
 
 
-_minded: weakref.WeakSet[Worker] = weakref.WeakSet()
-_paused: list[Worker] = []
-_minds_forks = False
-
-
-def _mind_forks(worker: Worker) -> None:
-    """The functions that mind forks are registered once: they cannot be taken back."""
-    global _minds_forks
-    _minded.add(worker)
-    if not _minds_forks:
-        _minds_forks = True
-        os.register_at_fork(
-            before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child
-        )
-
-
-def _before_fork() -> None:
-    _paused[:] = _minded
-    for worker in _paused:
+def _pause(workers: Sequence[Worker]) -> None:
+    for worker in workers:
         worker.pause()
     now = time.monotonic()
-    for worker in _paused:
+    for worker in workers:
         patience_s = _FORK_PATIENCE_S if worker.is_working else _FORK_PATIENCE_IDLE_S
         worker.join(now + patience_s - time.monotonic())
 
 
-def _after_fork() -> None:
-    for worker in _paused:
-        worker.resume()
-    _paused.clear()
-
-
-def _in_child() -> None:
-    _minded.clear()
-    _paused.clear()
+_forks = Forks(_pause, Worker.resume)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from stepscope.forks import Forks
 from stepscope.record.threads import join_fully
 
 __all__ = ["Ticking"]
@@ -35,10 +35,11 @@ class Ticking:
     def start(self, left_behind: Callable[[], None]) -> None:
         """Again: with the interval as it is now. left_behind: a bound method, not kept alive."""
         self._left_behind = weakref.WeakMethod(left_behind)
-        self._begin()
-        _mind_forks(self)
+        self.begin()
+        _forks.mind(self)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """A thread, in place of any that there is."""
         with self._lock:
             self._changed.set()
             self._changed = threading.Event()
@@ -76,35 +77,9 @@ def _run(ticking_ref: weakref.ref[Ticking], stop: threading.Event) -> None:
         del ticking, tick
 
 
-_minded: weakref.WeakSet[Ticking] = weakref.WeakSet()
-_paused: list[Ticking] = []
-_minds_forks = False
-
-
-def _mind_forks(ticking: Ticking) -> None:
-    """The functions that mind forks are registered once: they cannot be taken back."""
-    global _minds_forks
-    _minded.add(ticking)
-    if not _minds_forks:
-        _minds_forks = True
-        os.register_at_fork(
-            before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child
-        )
-
-
-def _before_fork() -> None:
-    _paused[:] = [ticking for ticking in _minded if ticking.is_running]
-    for ticking in _paused:
+def _stop(running: Sequence[Ticking]) -> None:
+    for ticking in running:
         ticking.stop()
 
 
-def _after_fork() -> None:
-    for ticking in _paused:
-        ticking._begin()
-    _paused.clear()
-
-
-def _in_child() -> None:
-    for ticking in _paused:
-        ticking.forget()
-    _paused.clear()
+_forks = Forks(_stop, Ticking.begin, Ticking.forget, lambda ticking: ticking.is_running)
