@@ -81,7 +81,8 @@ class _Rank:
         self.held: dict[int, _Held] = {}
         self.disk: defaultdict[tuple[str, int], _Counter] = defaultdict(_Counter)
         self._gone: dict[str, float] = {}  # what processes that have ended had counted
-        self.touched: set[str] = set()  # since the round began
+        self.touched: set[str] = set()  # names, since the round began
+        self._held_now: set[int] = set()  # whose memory was sampled since then
         self.limit_bytes = 0.0  # as it was told last
 
     def take(self, time_ns: int, name: str, pid: int, value: float) -> None:
@@ -95,11 +96,16 @@ class _Rank:
             self.disk[name, pid].update(time_ns, value)
         else:
             held = self.held.get(pid, _Held())
-            self.held[pid] = (
-                held._replace(rss_bytes=value)
-                if name == _RSS
-                else held._replace(shared_bytes=value)
-            )
+            if name == _SHARED:
+                self.held[pid] = held._replace(shared_bytes=value)
+            else:  # of a round, the most
+                least_bytes = held.rss_bytes if pid in self._held_now else 0.0
+                self.held[pid] = held._replace(rss_bytes=max(value, least_bytes))
+                self._held_now.add(pid)
+
+    def end_round(self) -> None:
+        self.touched.clear()
+        self._held_now.clear()
 
     def forget_gone(self, now_ns: int) -> None:
         for pid in [pid for pid, one in self.cpu.items() if not one.is_alive(now_ns)]:
@@ -172,7 +178,7 @@ class SampleReadings:
             if rank.touched:
                 rank.forget_gone(time_ns)
                 figures = [*rank.totals(), *self._cpu_of(rank), *self._memory_of(rank)]
-                rank.touched.clear()
+                rank.end_round()
                 found += [Reading(time_ns, metric, value, rank=number) for metric, value in figures]
         return found
 

@@ -93,6 +93,11 @@ def test_what_comes_thick_and_fast_is_told_in_rounds() -> None:
     assert len(found) < 10
 
 
+def test_what_was_held_for_a_moment_is_told_with_its_round() -> None:
+    found = made(rss(0, GB), rss(5, 3 * GB), rss(10, 2 * GB), rss(100, GB))
+    assert values(found, "memory_bytes") == [3 * GB, GB]
+
+
 def test_bytes_of_disks_never_fall() -> None:
     def read(at: float, total: float, pid: int) -> Event:
         return sample(names.PROCESS_READ_BYTES, at, total, pid)
