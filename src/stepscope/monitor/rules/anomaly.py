@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -85,15 +85,11 @@ class AnomalyRule(Rule):
 
     def __init__(self, settings: Anomaly) -> None:
         self._settings = settings
-        self._ranks: dict[int, _Rank] = {}
+        self._ranks: defaultdict[int, _Rank] = defaultdict(lambda: _Rank(settings))
 
     def step(self, seen: StepSeen) -> None:
-        if seen.is_special:
-            return
-        rank = self._ranks.get(seen.rank)
-        if rank is None:
-            rank = self._ranks[seen.rank] = _Rank(self._settings)
-        rank.update(seen)
+        if not seen.is_special:
+            self._ranks[seen.rank].update(seen)
 
     def conditions(self, now_ns: int) -> Iterator[Condition]:
         settings = self._settings

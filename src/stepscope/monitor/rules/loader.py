@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
@@ -39,13 +40,11 @@ class LoaderRule(Rule):
 
     def __init__(self, settings: Loader) -> None:
         self._settings = settings
-        self._ranks: dict[int, _Rank] = {}
+        self._ranks: defaultdict[int, _Rank] = defaultdict(lambda: _Rank(settings.over))
 
     def reading(self, reading: Reading) -> None:
         if reading.metric != "input_wait_ratio":
             return
-        if reading.rank not in self._ranks:
-            self._ranks[reading.rank] = _Rank(self._settings.over)
         rank = self._ranks[reading.rank]
         rank.wait.update(reading.time_ns, reading.value, frozen=rank.gate.is_open)
         was_open = rank.gate.is_open

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -75,14 +75,12 @@ class RankBehindRule(Rule):
 
     def __init__(self, settings: RankBehind) -> None:
         self._settings = settings
-        self._ranks: dict[int, _Rank] = {}
+        self._ranks: defaultdict[int, _Rank] = defaultdict(lambda: _Rank(settings))
 
     def step(self, seen: StepSeen) -> None:
         if seen.is_special:
             return
-        rank = self._ranks.get(seen.rank)
-        if rank is None:
-            rank = self._ranks[seen.rank] = _Rank(self._settings)
+        rank = self._ranks[seen.rank]
         rank.steps.append(seen)
         rank.is_new = True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import Final
 
@@ -54,7 +54,7 @@ class _Rank:
         self.steps = 0
         self.number = 0
         self.last_end_ns = 0
-        self.work: dict[tuple[str, str], _Work] = {}
+        self.work: defaultdict[tuple[str, str], _Work] = defaultdict(_Work)
 
 
 class StallRule(Rule):
@@ -65,10 +65,10 @@ class StallRule(Rule):
 
     def __init__(self, settings: Stall) -> None:
         self._settings = settings
-        self._ranks: dict[int, _Rank] = {}
+        self._ranks: defaultdict[int, _Rank] = defaultdict(_Rank)
 
     def step(self, seen: StepSeen) -> None:
-        rank = self._ranks.setdefault(seen.rank, _Rank())
+        rank = self._ranks[seen.rank]
         took_s = seen.duration_ns / 1e9
         if seen.is_special:
             rank.longest_special_s = max(rank.longest_special_s, took_s)
@@ -84,7 +84,7 @@ class StallRule(Rule):
         rank = self._ranks.get(reading.rank)
         if rank is None or reading.metric not in _WORK:
             return
-        work = rank.work.setdefault((reading.metric, reading.label), _Work())
+        work = rank.work[reading.metric, reading.label]
         waited_s = (reading.time_ns - rank.last_end_ns) / 1e9
         work.update(reading.value, between=waited_s < self._short_s(rank))
 

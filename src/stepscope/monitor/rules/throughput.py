@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -82,10 +82,10 @@ class ThroughputRule(Rule):
 
     def __init__(self, settings: Throughput) -> None:
         self._settings = settings
-        self._ranks: dict[int, _Rank] = {}
+        self._ranks: defaultdict[int, _Rank] = defaultdict(_Rank)
 
     def step(self, seen: StepSeen) -> None:
-        rank = self._ranks.setdefault(seen.rank, _Rank())
+        rank = self._ranks[seen.rank]
         if rank.open is None:
             rank.open = _Stretch(seen.start_ns, seen.number)
         rank.open.take(seen)
