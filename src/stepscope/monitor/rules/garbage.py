@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
@@ -9,7 +10,7 @@ from stepscope.model.phases import Phase
 from stepscope.model.watching import Condition, Reading
 from stepscope.monitor.gate import Gate
 from stepscope.monitor.judge import severity
-from stepscope.monitor.recent import Recent
+from stepscope.monitor.level import Level
 from stepscope.monitor.rule import Rule
 from stepscope.monitor.rule_settings import GarbageCollection
 from stepscope.monitor.words import duration, percent
@@ -17,7 +18,6 @@ from stepscope.monitor.words import duration, percent
 __all__ = ["GarbageRule"]
 
 _WINDOW_S: Final = 30.0
-_FEWEST: Final = 3  # readings
 _LEAST_S: Final = 10.0  # of many collections: shorter is a moment, not a state
 _BACK: Final = 0.8  # of the limit
 
@@ -26,8 +26,7 @@ class _Rank:
     """pause: the longest of late, and when it was read."""
 
     def __init__(self, over: float) -> None:
-        self.share = Recent(_WINDOW_S)
-        self.gate = Gate(over, over * _BACK)
+        self.share = Level(_WINDOW_S, Gate(over, over * _BACK))
         self.pause: Reading | None = None
 
 
@@ -38,25 +37,21 @@ class GarbageRule(Rule):
 
     def __init__(self, settings: GarbageCollection) -> None:
         self._settings = settings
-        self._ranks: dict[int, _Rank] = {}
+        self._ranks: defaultdict[int, _Rank] = defaultdict(lambda: _Rank(settings.over))
 
     def reading(self, reading: Reading) -> None:
         if not reading.metric.startswith("gc_"):
             return
-        if reading.rank not in self._ranks:
-            self._ranks[reading.rank] = _Rank(self._settings.over)
         rank = self._ranks[reading.rank]
         if reading.metric == "gc_ratio":
-            rank.share.update(reading.time_ns, reading.value)
-            if rank.share.count >= _FEWEST:
-                rank.gate.update(reading.time_ns, rank.share.mean or 0.0)
+            rank.share.update(reading)
         elif reading.metric == "gc_pause_seconds":
             least_s = rank.pause.value if rank.pause is not None else self._settings.pause_s
             rank.pause = reading if reading.value >= least_s else rank.pause
 
     def conditions(self, now_ns: int) -> Iterator[Condition]:
         for number, rank in self._ranks.items():
-            began_ns = rank.gate.began_ns
+            began_ns = rank.share.began_ns
             if began_ns is not None and now_ns - began_ns >= _LEAST_S * 1e9:
                 yield self._often(number, rank.share.mean or 0.0, began_ns, now_ns)
             elif rank.pause is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
 from stepscope.model.watching import Condition, Reading
 from stepscope.monitor.gate import Gate
 from stepscope.monitor.judge import severity
-from stepscope.monitor.recent import Recent
+from stepscope.monitor.level import Level
 from stepscope.monitor.rule import Rule
 from stepscope.monitor.rule_settings import GpuStarved
 from stepscope.monitor.words import percent
@@ -16,21 +17,7 @@ from stepscope.monitor.words import percent
 __all__ = ["GpuStarvedRule"]
 
 _WINDOW_S: Final = 30.0
-_FEWEST: Final = 3  # readings
 _BACK: Final = 0.1  # of a limit, that has to be made good before it is over
-
-
-class _Level:
-    """The mean of the last readings, and since when it is beyond a limit."""
-
-    def __init__(self, enter: float, leave: float) -> None:
-        self.recent = Recent(_WINDOW_S)
-        self.gate = Gate(enter, leave)
-
-    def update(self, reading: Reading) -> None:
-        self.recent.update(reading.time_ns, reading.value)
-        if self.recent.count >= _FEWEST:
-            self.gate.update(reading.time_ns, self.recent.mean or 0.0)
 
 
 class GpuStarvedRule(Rule):
@@ -39,29 +26,27 @@ class GpuStarvedRule(Rule):
 
     def __init__(self, settings: GpuStarved) -> None:
         self._settings = settings
-        self._busy: dict[tuple[int, str], _Level] = {}
-        self._waiting: dict[int, _Level] = {}
+        busy, waiting = settings.busy, settings.waiting
+        self._busy: defaultdict[tuple[int, str], Level] = defaultdict(
+            lambda: Level(_WINDOW_S, Gate(busy, busy * (1.0 + _BACK)))
+        )
+        self._waiting: defaultdict[int, Level] = defaultdict(
+            lambda: Level(_WINDOW_S, Gate(waiting, waiting * (1.0 - _BACK)))
+        )
 
     def reading(self, reading: Reading) -> None:
-        settings = self._settings
         if reading.metric == "gpu_busy_ratio":
-            key = reading.rank, reading.label
-            if key not in self._busy:
-                self._busy[key] = _Level(settings.busy, settings.busy * (1.0 + _BACK))
-            self._busy[key].update(reading)
+            self._busy[reading.rank, reading.label].update(reading)
         elif reading.metric == "input_wait_ratio":
-            if reading.rank not in self._waiting:
-                leave = settings.waiting * (1.0 - _BACK)
-                self._waiting[reading.rank] = _Level(settings.waiting, leave)
             self._waiting[reading.rank].update(reading)
 
     def conditions(self, now_ns: int) -> Iterator[Condition]:
         for (rank, label), busy in self._busy.items():
             waiting = self._waiting.get(rank)
-            if waiting is None or busy.gate.began_ns is None or waiting.gate.began_ns is None:
+            if waiting is None or busy.began_ns is None or waiting.began_ns is None:
                 continue
-            began_ns = max(busy.gate.began_ns, waiting.gate.began_ns)
-            means = busy.recent.mean or 0.0, waiting.recent.mean or 0.0
+            began_ns = max(busy.began_ns, waiting.began_ns)
+            means = busy.mean or 0.0, waiting.mean or 0.0
             yield self._condition((rank, label), means, began_ns, now_ns)
 
     def _condition(

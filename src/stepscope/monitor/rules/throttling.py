@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
 from stepscope.model.watching import Condition, Reading
 from stepscope.monitor.gate import Gate
 from stepscope.monitor.judge import graded, severity, with_length
+from stepscope.monitor.level import Level
 from stepscope.monitor.recent import Recent, Usual
 from stepscope.monitor.rule import Rule
 from stepscope.monitor.rule_settings import Throttling
@@ -30,9 +32,8 @@ class _Gpu:
         self.clock = Usual(_WINDOW_S)
         self.busy = Recent(_WINDOW_S)
         self.busy_now = 0.0
-        self.celsius = Recent(_WINDOW_S)
+        self.celsius = Level(_WINDOW_S, Gate(settings.celsius, settings.celsius - _COOLER_C))
         self.slow = Gate(1.0 - settings.over, 1.0 - _BACK * settings.over)
-        self.hot = Gate(settings.celsius, settings.celsius - _COOLER_C)
 
     @property
     def is_busy(self) -> bool:
@@ -56,9 +57,7 @@ class _Gpu:
             if share is not None and self.clock.recent.count >= _FEWEST:
                 self.slow.update(time_ns, share)
         elif reading.metric == "gpu_temperature_celsius":
-            self.celsius.update(time_ns, value)
-            if self.celsius.count >= _FEWEST:
-                self.hot.update(time_ns, self.celsius.mean or 0.0)
+            self.celsius.update(reading)
 
 
 class ThrottlingRule(Rule):
@@ -68,19 +67,15 @@ class ThrottlingRule(Rule):
 
     def __init__(self, settings: Throttling) -> None:
         self._settings = settings
-        self._gpus: dict[tuple[int, str], _Gpu] = {}
+        self._gpus: defaultdict[tuple[int, str], _Gpu] = defaultdict(lambda: _Gpu(settings))
 
     def reading(self, reading: Reading) -> None:
-        if not reading.metric.startswith("gpu_"):
-            return
-        key = reading.rank, reading.label
-        if key not in self._gpus:
-            self._gpus[key] = _Gpu(self._settings)
-        self._gpus[key].update(reading)
+        if reading.metric.startswith("gpu_"):
+            self._gpus[reading.rank, reading.label].update(reading)
 
     def conditions(self, now_ns: int) -> Iterator[Condition]:
         for (rank, label), gpu in self._gpus.items():
-            began = [gate.began_ns for gate in (gpu.slow, gpu.hot) if gate.began_ns is not None]
+            began = [one.began_ns for one in (gpu.slow, gpu.celsius) if one.began_ns is not None]
             if began and gpu.is_busy:
                 yield self._condition(gpu, (rank, label), min(began), now_ns)
 
@@ -92,7 +87,7 @@ class ThrottlingRule(Rule):
         is_slow = gpu.slow.is_open and share is not None
         lost = 1.0 - share if is_slow and share is not None else 0.0
         is_warm = celsius is not None and celsius >= self._settings.celsius - _WARM_C
-        hotter = (celsius or 0.0) - self._settings.celsius if gpu.hot.is_open else -1.0
+        hotter = (celsius or 0.0) - self._settings.celsius if gpu.celsius.is_beyond else -1.0
         lasted_s = (now_ns - began_ns) / 1e9
         by_heat = with_length(graded(hotter, _HOTTER), lasted_s) if hotter >= 0.0 else 0.0
         title = f"GPU {label} runs at {percent(1.0 - lost)} of its usual clock"
