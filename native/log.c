@@ -11,6 +11,7 @@ _Atomic uint32_t current_step;
 
 enum { CPU_EVERY_NS = 10 * 1000 * 1000, CPU_STEPS = 2 };
 
+static _Atomic int64_t cpu_every_ns = CPU_EVERY_NS;
 static _Atomic bool skips_cpu; /* in this step */
 static _Atomic int64_t cpu_read_ns; /* when the last steps that were read began */
 static _Atomic int cpu_steps;  /* that are still to be read */
@@ -19,13 +20,19 @@ void log_step(uint32_t step) {
     atomic_store_explicit(&current_step, step, memory_order_relaxed);
     int64_t now = now_ns();
     int left = atomic_load_explicit(&cpu_steps, memory_order_relaxed);
-    if (!left && now - atomic_load_explicit(&cpu_read_ns, memory_order_relaxed) >= CPU_EVERY_NS) {
+    int64_t every_ns = atomic_load_explicit(&cpu_every_ns, memory_order_relaxed);
+    if (!left && now - atomic_load_explicit(&cpu_read_ns, memory_order_relaxed) >= every_ns) {
         left = CPU_STEPS;
         atomic_store_explicit(&cpu_read_ns, now, memory_order_relaxed);
     }
     atomic_store_explicit(&skips_cpu, !left, memory_order_relaxed);
     if (left) atomic_store_explicit(&cpu_steps, left - 1, memory_order_relaxed);
 }
+
+int64_t log_set_clock_interval(int64_t interval_ns) {
+    return atomic_exchange(&cpu_every_ns, interval_ns);
+}
+
 void (*_Atomic batch_is_full)(void);
 
 static ThreadLog *first_log; /* guarded by logs_lock */
@@ -78,7 +85,7 @@ void log_push(ThreadLog *log, const Event *event) {
     }
     log->ring[head & (RING_EVENTS - 1)] = *event;
     atomic_store_explicit(&log->head, head + 1, memory_order_release);
-    if (waiting + 1 == BATCH_EVENTS) {
+    if ((waiting + 1) % BATCH_EVENTS == 0) { /* again where a wake-up was missed */
         void (*wake)(void) = atomic_load_explicit(&batch_is_full, memory_order_relaxed);
         if (wake) wake();
     }
@@ -95,14 +102,15 @@ static inline void open_changes(ThreadLog *log) {
     atomic_thread_fence(memory_order_release); /* what follows the odd version stays behind it */
 }
 
-static inline void count_call(ThreadLog *log) {
-    uint64_t calls = atomic_load_explicit(&log->calls, memory_order_relaxed);
-    atomic_store_explicit(&log->calls, calls + 1, memory_order_relaxed);
+/* Of a log that only its owner counts in. */
+static inline void count(_Atomic uint64_t *counter) {
+    uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, before + 1, memory_order_relaxed);
 }
 
 int log_begin(ThreadLog *log, uint32_t name, int64_t arg, double value, bool read_cpu,
               const void *owner) {
-    count_call(log);
+    count(&log->calls);
     if (log->depth >= OPEN_SPANS) {
         atomic_fetch_add_explicit(&log->dropped, 1, memory_order_relaxed);
         return -1;
@@ -113,8 +121,9 @@ int log_begin(ThreadLog *log, uint32_t name, int64_t arg, double value, bool rea
     span->value = value;
     span->name = name;
     span->owner = owner;
-    bool skips = atomic_load_explicit(&skips_cpu, memory_order_relaxed);
-    span->cpu_start_ns = read_cpu && !skips ? thread_cpu_ns() : -1;
+    bool reads = read_cpu && !atomic_load_explicit(&skips_cpu, memory_order_relaxed);
+    if (reads) count(&log->clocks);
+    span->cpu_start_ns = reads ? thread_cpu_ns() : -1;
     span->time_ns = now_ns(); /* last: our own cost stays outside the span */
     log->depth++;
     open_changes(log);
@@ -165,8 +174,7 @@ void log_end_owned(ThreadLog *log, const void *owner, bool failed) {
 }
 
 bool log_is_open(ThreadLog *log, uint32_t name) {
-    uint64_t probes = atomic_load_explicit(&log->probes, memory_order_relaxed);
-    atomic_store_explicit(&log->probes, probes + 1, memory_order_relaxed);
+    count(&log->probes);
     for (int i = log->depth - 1; i >= 0; i--)
         if (log->open[i].name == name) return true;
     return false;
@@ -177,6 +185,7 @@ static void add_totals(LogTotals *sum, ThreadLog *log) {
     sum->dropped += atomic_load(&log->dropped);
     sum->calls += atomic_load(&log->calls);
     sum->probes += atomic_load(&log->probes);
+    sum->clocks += atomic_load(&log->clocks);
 }
 
 static void forget_ended(void) {
@@ -304,7 +313,8 @@ LogPosition log_position(void) {
     const ThreadLog *log = this_log;
     if (!log) return (LogPosition){0};
     return (LogPosition){atomic_load(&log->head), atomic_load(&log->dropped),
-                         atomic_load(&log->calls), atomic_load(&log->probes)};
+                         atomic_load(&log->calls), atomic_load(&log->probes),
+                         atomic_load(&log->clocks)};
 }
 
 void log_discard(LogPosition to) {
@@ -318,6 +328,7 @@ void log_discard(LogPosition to) {
     atomic_store(&log->dropped, to.dropped);
     atomic_store(&log->calls, to.calls);
     atomic_store(&log->probes, to.probes);
+    atomic_store(&log->clocks, to.clocks);
     pthread_mutex_unlock(&logs_lock);
 }
 

@@ -35,6 +35,7 @@ typedef struct ThreadLog {
     _Atomic uint64_t dropped;
     _Atomic uint64_t calls;
     _Atomic uint64_t probes;
+    _Atomic uint64_t clocks; /* spans whose CPU clock was read */
     _Atomic bool owner_gone;
     uint32_t track;
     int depth;
@@ -45,7 +46,7 @@ typedef struct ThreadLog {
 
 /* Sums over all logs, those of ended threads included. */
 typedef struct {
-    uint64_t recorded, dropped, calls, probes;
+    uint64_t recorded, dropped, calls, probes, clocks;
 } LogTotals;
 
 extern pthread_mutex_t logs_lock;
@@ -54,6 +55,9 @@ extern _Atomic uint32_t current_step;
 /* A step begins. Reading a thread's CPU clock is a system call, and slows down what comes after it: of
  * short steps only two in a row are read now and then. */
 void log_step(uint32_t step);
+
+/* How long after the last steps that were read, at least, two more are; what it was. */
+int64_t log_set_clock_interval(int64_t interval_ns);
 
 ThreadLog *log_current(void); /* of this thread, made on first use; NULL: out of memory */
 void log_push(ThreadLog *log, const Event *event);
@@ -82,7 +86,7 @@ extern void (*_Atomic batch_is_full)(void);
 /* What this thread has recorded so far, and forgetting what came after it, counts included. What a
  * consumer took meanwhile is gone. */
 typedef struct {
-    uint64_t head, dropped, calls, probes;
+    uint64_t head, dropped, calls, probes, clocks;
 } LogPosition;
 LogPosition log_position(void);
 void log_discard(LogPosition to);

@@ -185,7 +185,7 @@ static PyObject *mark_function(PyObject *module, PyObject *args) {
 
 PyDoc_STRVAR(set_step_doc, "set_step(number)\n--\n\n"
                            "The step that events carry from now on. CPU clocks of spans are read in the\n"
-                           "first two steps of every 10 ms.");
+                           "first two steps of every 10 ms, unless set_pace says otherwise.");
 static PyObject *set_step_function(PyObject *module, PyObject *number) {
     (void)module;
     unsigned long step = PyLong_AsUnsignedLong(number);
@@ -208,7 +208,7 @@ static PyObject *drain_function(PyObject *module, PyObject *unused) {
     return bytes;
 }
 
-PyDoc_STRVAR(open_doc, "open(base, header, status='', own=(0, 0, 0, 0, 0))\n--\n\n"
+PyDoc_STRVAR(open_doc, "open(base, header, status='', own=(0, 0, 0, 0, 0, 0))\n--\n\n"
                        "Start the writer: files base.0000.frames and on, made with the first event.");
 static PyObject *open_function(PyObject *module, PyObject *args) {
     (void)module;
@@ -216,9 +216,9 @@ static PyObject *open_function(PyObject *module, PyObject *args) {
     const char *header;
     Py_ssize_t length;
     OwnNames own = {0};
-    bool ok = PyArg_ParseTuple(args, "O&y#|O&(IIIII):open", PyUnicode_FSConverter, &base, &header,
+    bool ok = PyArg_ParseTuple(args, "O&y#|O&(IIIIII):open", PyUnicode_FSConverter, &base, &header,
                                &length, PyUnicode_FSConverter, &status, &own.dropped, &own.lost,
-                               &own.writer_cpu_ns, &own.calls, &own.probes);
+                               &own.writer_cpu_ns, &own.calls, &own.probes, &own.clocks);
     if (ok) {
         const char *page = status ? PyBytes_AS_STRING(status) : "";
         Py_BEGIN_ALLOW_THREADS
@@ -281,6 +281,19 @@ static PyObject *watch_process_function(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(set_pace_doc, "set_pace(flush_ns=1_000_000_000, clock_ns=10_000_000)\n--\n\n"
+                           "How often what waits is written, where no batch is full, and CPU clocks of\n"
+                           "spans are read in two steps. What they were before.");
+static PyObject *set_pace_function(PyObject *module, PyObject *args) {
+    (void)module;
+    long long flush_ns = 1000000000, clock_ns = 10000000;
+    if (!PyArg_ParseTuple(args, "|LL:set_pace", &flush_ns, &clock_ns)) return NULL;
+    if (flush_ns <= 0 || clock_ns < 0)
+        return PyErr_Format(PyExc_ValueError, "an interval is not negative");
+    long long clock_before_ns = log_set_clock_interval(clock_ns);
+    return Py_BuildValue("(LL)", (long long)writer_set_interval(flush_ns), clock_before_ns);
+}
+
 PyDoc_STRVAR(counters_doc, "counters()\n--\n\nWhat was recorded, dropped, lost, and what it cost.");
 static PyObject *counters_function(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
@@ -288,12 +301,13 @@ static PyObject *counters_function(PyObject *module, PyObject *unused) {
     LogTotals totals = logs_totals();
     pthread_mutex_unlock(&logs_lock);
     WriterCounters writer = writer_counters();
-    return Py_BuildValue("{s:K,s:K,s:K,s:i,s:K,s:K,s:K}", "recorded",
+    return Py_BuildValue("{s:K,s:K,s:K,s:i,s:K,s:K,s:K,s:K}", "recorded",
                          (unsigned long long)totals.recorded, "dropped",
                          (unsigned long long)totals.dropped, "lost",
                          (unsigned long long)writer.lost, "last_errno", writer.last_errno, "calls",
                          (unsigned long long)totals.calls, "probes",
-                         (unsigned long long)totals.probes, "writer_cpu_ns",
+                         (unsigned long long)totals.probes, "clocks",
+                         (unsigned long long)totals.clocks, "writer_cpu_ns",
                          (unsigned long long)writer.writer_cpu_ns);
 }
 
@@ -312,18 +326,20 @@ PyDoc_STRVAR(position_doc, "position()\n--\n\nWhat this thread has recorded so f
 static PyObject *position_function(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     LogPosition at = log_position();
-    return Py_BuildValue("(KKKK)", (unsigned long long)at.head, (unsigned long long)at.dropped,
-                         (unsigned long long)at.calls, (unsigned long long)at.probes);
+    return Py_BuildValue("(KKKKK)", (unsigned long long)at.head, (unsigned long long)at.dropped,
+                         (unsigned long long)at.calls, (unsigned long long)at.probes,
+                         (unsigned long long)at.clocks);
 }
 
-PyDoc_STRVAR(discard_doc, "discard(position=(0, 0, 0, 0))\n--\n\n"
+PyDoc_STRVAR(discard_doc, "discard(position=(0, 0, 0, 0, 0))\n--\n\n"
                           "Forget what this thread recorded since then, counts included, except\n"
                           "what a writer took meanwhile.");
 static PyObject *discard_function(PyObject *module, PyObject *args) {
     (void)module;
-    unsigned long long head = 0, dropped = 0, calls = 0, probes = 0;
-    if (!PyArg_ParseTuple(args, "|(KKKK):discard", &head, &dropped, &calls, &probes)) return NULL;
-    log_discard((LogPosition){head, dropped, calls, probes});
+    unsigned long long head = 0, dropped = 0, calls = 0, probes = 0, clocks = 0;
+    if (!PyArg_ParseTuple(args, "|(KKKKK):discard", &head, &dropped, &calls, &probes, &clocks))
+        return NULL;
+    log_discard((LogPosition){head, dropped, calls, probes, clocks});
     Py_RETURN_NONE;
 }
 
@@ -514,6 +530,7 @@ static PyMethodDef functions[] = {
     {"position", position_function, METH_NOARGS, position_doc},
     {"discard", discard_function, METH_VARARGS, discard_doc},
     {"gc_callback", gc_callback_function, METH_O, gc_callback_doc},
+    {"set_pace", set_pace_function, METH_VARARGS, set_pace_doc},
     {"watch_process", watch_process_function, METH_VARARGS, watch_process_doc},
     {"watch_memory", watch_memory_function, METH_VARARGS, watch_memory_doc},
     {"cpu_now", cpu_now_function, METH_NOARGS, cpu_now_doc},

@@ -29,7 +29,7 @@ enum {
     OPEN_SPAN_AGE_MS = 1000,
     STATUS_BYTES = 128,
     PATH_BYTES = 4096,
-    OWN_SAMPLES = 5,
+    OWN_SAMPLES = 6,
     NAME_PAGES = 64 << 10,
     FIRST_NAMES = 1024,
 };
@@ -254,6 +254,7 @@ static struct {
     Buffer buffer;
     Event rows[BATCH_EVENTS];
     _Atomic uint64_t lost, cpu_ns;
+    _Atomic int64_t interval_ns; /* between two flushes */
     _Atomic int last_errno;
 } writer = {
     .life = PTHREAD_MUTEX_INITIALIZER,
@@ -261,6 +262,7 @@ static struct {
     .wake_lock = PTHREAD_MUTEX_INITIALIZER,
     .fd = -1,
     .status_fd = -1,
+    .interval_ns = FLUSH_NS,
 };
 
 bool writer_drain(Buffer *out) {
@@ -437,7 +439,8 @@ static size_t add_own(size_t count, const LogTotals *totals) {
     count = add_sample(count, writer.own.lost, (double)atomic_load(&writer.lost));
     count = add_sample(count, writer.own.writer_cpu_ns, (double)atomic_load(&writer.cpu_ns));
     count = add_sample(count, writer.own.calls, (double)totals->calls);
-    return add_sample(count, writer.own.probes, (double)totals->probes);
+    count = add_sample(count, writer.own.probes, (double)totals->probes);
+    return add_sample(count, writer.own.clocks, (double)totals->clocks);
 }
 
 static void write_status(const LogTotals *totals, uint32_t open_name) {
@@ -515,7 +518,7 @@ void writer_flush(void) {
     count_cpu(cpu_ns);
 }
 
-/* Called by any recording thread; a wake-up that is missed is made good within a second. */
+/* Called by any recording thread; a wake-up that is missed is made good with the next batch. */
 static void wake_writer(void) {
     atomic_store(&writer.batch_waits, true);
     pthread_cond_signal(&writer.wake);
@@ -531,13 +534,13 @@ static void wait_until(int64_t until_ns) {
 /* Whether to write now: waking up is dearer than writing, so what would be due before half the time to
  * the next sample is over goes along with this one. */
 static bool is_time(int64_t now, int64_t flush_at_ns) {
-    int64_t interval_ns = vitals_interval_ns();
-    return now >= flush_at_ns - (interval_ns < FLUSH_NS ? interval_ns : FLUSH_NS) / 2;
+    int64_t sample_ns = vitals_interval_ns(), flush_ns = atomic_load(&writer.interval_ns);
+    return now >= flush_at_ns - (sample_ns < flush_ns ? sample_ns : flush_ns) / 2;
 }
 
 static void *writer_main(void *unused) {
     (void)unused;
-    int64_t flush_at_ns = now_ns() + FLUSH_NS, cpu_ns = thread_cpu_ns();
+    int64_t flush_at_ns = now_ns() + atomic_load(&writer.interval_ns), cpu_ns = thread_cpu_ns();
     pthread_mutex_lock(&writer.wake_lock);
     while (!writer.stop) {
         int64_t due_ns = vitals_due_ns();
@@ -548,7 +551,7 @@ static void *writer_main(void *unused) {
         bool is_full = vitals_sample(now, (uint32_t)writer.pid, atomic_load(&current_step));
         if (wanted || is_full || is_time(now, flush_at_ns)) {
             flush();
-            flush_at_ns = now + FLUSH_NS;
+            flush_at_ns = now + atomic_load(&writer.interval_ns);
         }
         cpu_ns = count_cpu(cpu_ns);
         pthread_mutex_lock(&writer.wake_lock);
@@ -672,10 +675,21 @@ WriterCounters writer_counters(void) {
                             atomic_load(&writer.last_errno)};
 }
 
+/* The thread may be asleep for longer than is wanted now. */
+static void wake_sleeper(void) {
+    void (*wake)(void) = atomic_load(&batch_is_full);
+    if (wake) wake();
+}
+
 void writer_watch(VitalsNames names, int64_t interval_ns) {
     vitals_watch(names, interval_ns);
-    void (*wake)(void) = atomic_load(&batch_is_full); /* it may be asleep for longer than that */
-    if (wake) wake();
+    wake_sleeper();
+}
+
+int64_t writer_set_interval(int64_t interval_ns) {
+    int64_t before_ns = atomic_exchange(&writer.interval_ns, interval_ns);
+    if (interval_ns < before_ns) wake_sleeper();
+    return before_ns;
 }
 
 /* The thread did not come along, the locks may be held by it, and the files are the parent's. */
@@ -691,6 +705,7 @@ void writer_after_fork(void) {
     atomic_store(&writer.lost, 0);
     atomic_store(&writer.cpu_ns, 0);
     atomic_store(&writer.last_errno, 0);
+    atomic_store(&writer.interval_ns, FLUSH_NS);
     forget_files();
     names_written = 0;
 }

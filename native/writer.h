@@ -11,7 +11,7 @@
 
 /* Names of the samples in which the writer reports on itself; 0: not reported. */
 typedef struct {
-    uint32_t dropped, lost, writer_cpu_ns, calls, probes;
+    uint32_t dropped, lost, writer_cpu_ns, calls, probes, clocks;
 } OwnNames;
 
 typedef struct {
@@ -38,6 +38,8 @@ void writer_close(void);
 /* Around a fork: Python (3.12 on) warns of threads in a process that forks, and rightly so. */
 void writer_pause(void);
 void writer_resume(void);
+/* What waits leaves that often, or when a batch is full; how often it did. */
+int64_t writer_set_interval(int64_t interval_ns);
 /* Sample this process that often, from the thread that writes; 0: no more. */
 void writer_watch(VitalsNames names, int64_t interval_ns);
 WriterCounters writer_counters(void);

@@ -103,7 +103,7 @@ def training(interval_s: float, seconds: float) -> dict[str, object]:
     steps = train(step, seconds)
     passed_s = time.monotonic() - began_s
     cpu_ns, after = threads_cpu_ns() - cpu_ns, core.counters()
-    spent = {name: after[name] - before[name] for name in ("writer_cpu_ns", "calls", "probes")}
+    spent = {name: after[name] - before[name] for name in ("writer_cpu_ns", *_HOOKS)}
     monitor.stop_monitoring()
     alerts = [alert.message for alert in monitor.alerts if alert.is_firing]
     return {
@@ -112,7 +112,7 @@ def training(interval_s: float, seconds: float) -> dict[str, object]:
         "steps": steps,
         "seconds": passed_s,
         "threads_share": (cpu_ns + spent["writer_cpu_ns"]) / 1e9 / passed_s,
-        "hooks_share": hooks_ns(spent["calls"], spent["probes"]) / 1e9 / passed_s,
+        "hooks_share": hooks_ns(*(spent[name] for name in _HOOKS)) / 1e9 / passed_s,
         "steps_seen": monitor.get_monitoring_summary()["steps"],
     }
 
@@ -124,12 +124,17 @@ def threads_cpu_ns() -> int:
     return sum(int(path.read_text().split()[0]) for path in stats)
 
 
-def hooks_ns(calls: int, probes: int) -> float:
+_HOOKS = ("calls", "clocks", "probes")
+
+
+def hooks_ns(calls: int, clocks: int, probes: int) -> float:
     """By what one takes here, as it was measured when torch was hooked."""
     from stepscope.session.inside import inside
 
     cost = inside()._program._cost
-    return 0.0 if cost is None else calls * cost.call_ns + probes * cost.probe_ns
+    if cost is None:
+        raise RuntimeError("what a hook takes was not measured")
+    return calls * cost.call_ns + clocks * cost.clock_ns + probes * cost.probe_ns
 
 
 # ---- memory ----

@@ -280,3 +280,17 @@ def test_of_short_steps_the_cpu_clock_is_read_in_two_now_and_then(core: Any) -> 
     core.end(core.begin(name))
     (row,) = decode(core.drain(), {name: "span"}).named("span")
     assert row["cpu_ns"] >= 0
+
+
+def test_spans_whose_cpu_clock_was_read_are_counted(core: Any) -> None:
+    core.set_pace(1_000_000_000, 3_600_000_000_000)
+    time.sleep(0.02)
+    before, name = core.counters(), core.intern("forward")
+    for number in range(40):
+        core.set_step(number)
+        core.end(core.begin(name))
+    after = core.counters()
+    core.set_pace()
+    read = [row for row in decode(core.drain()).rows if row["cpu_ns"] >= 0]
+    assert after["calls"] - before["calls"] == 40
+    assert after["clocks"] - before["clocks"] == len(read) <= 2

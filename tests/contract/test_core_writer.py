@@ -74,14 +74,14 @@ def test_a_full_batch_leaves_before_the_second_is_over(core: Any, tmp_path: Path
 
 
 def test_its_own_cost_and_losses_are_recorded_along(core: Any, tmp_path: Path) -> None:
-    own = tuple(core.intern(f"own-{i}") for i in range(5))
+    own = tuple(core.intern(f"own-{i}") for i in range(6))
     calls_before = core.counters()["calls"]
     core.open(str(tmp_path / "p"), b"{}", "", own)
     core.end(core.begin(core.intern("a")))
     core.is_open(core.intern("a"))
     core.close()
     decoded = decode(read(tmp_path))
-    assert [decoded.named(f"own-{i}")[0]["type"] for i in range(5)] == [2] * 5
+    assert [decoded.named(f"own-{i}")[0]["type"] for i in range(6)] == [2] * 6
     assert decoded.named("own-3")[0]["value"] - calls_before == 1
 
 
@@ -434,6 +434,35 @@ def test_only_files_that_are_a_launcher_s_to_take_are_dropped_after_a_minute(
 
     assert left("status") == [3, 0, *range(4, 20)]
     assert left("") == [0, *range(20)]
+
+
+def test_who_is_in_no_hurry_has_events_written_less_often(core: Any, tmp_path: Path) -> None:
+    assert core.set_pace(60_000_000_000, 10_000_000) == (1_000_000_000, 10_000_000)
+    core.open(str(tmp_path / "p"), b"{}")
+    record(core)
+    time.sleep(1.5)
+    waited = read(tmp_path)
+    before = core.set_pace()  # as usual: it does not wait for the end of the minute
+    assert before == (60_000_000_000, 10_000_000)
+    wait_for(lambda: read(tmp_path))
+    assert waited == b""
+
+
+def test_full_batches_leave_whatever_the_pace(core: Any, tmp_path: Path) -> None:
+    core.set_pace(60_000_000_000, 10_000_000)
+    core.open(str(tmp_path / "p"), b"{}")
+    for _ in range(3):
+        before = len(read(tmp_path))
+        record(core, 2000)
+        wait_for(lambda before=before: len(read(tmp_path)) > before)
+    core.close()
+    core.set_pace()
+    assert len(decode(read(tmp_path)).named("event")) == 6000
+
+
+def test_a_pace_without_a_pause_is_refused(core: Any) -> None:
+    with pytest.raises(ValueError, match="not negative"):
+        core.set_pace(0)
 
 
 def test_a_process_that_is_watched_is_sampled_at_even_distances(core: Any, tmp_path: Path) -> None:

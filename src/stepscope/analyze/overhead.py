@@ -27,7 +27,9 @@ class OwnCost:
 
     calls: int = 0  # hook calls that recorded a span
     probes: int = 0  # hook calls that only looked
+    clocks: int = 0  # of the calls, those that read CPU clocks
     call_cost_ns: float | None = None
+    clock_cost_ns: float | None = None  # added to that of a call
     probe_cost_ns: float | None = None
     writer_cpu_ns: float | None = None
     startup_ns: float | None = None
@@ -48,8 +50,8 @@ class OwnCost:
         """Time of the program that went by in hooks."""
         if self.call_cost_ns is None:
             return None
-        looked_ns = self.probes * (self.probe_cost_ns or 0.0) + self.sampled_ns
-        return self.calls * self.call_cost_ns + looked_ns
+        recorded_ns = self.calls * self.call_cost_ns + self.clocks * (self.clock_cost_ns or 0.0)
+        return recorded_ns + self.probes * (self.probe_cost_ns or 0.0) + self.sampled_ns
 
 
 def together(first: OwnCost, second: OwnCost) -> OwnCost:
@@ -62,6 +64,7 @@ def together(first: OwnCost, second: OwnCost) -> OwnCost:
     return OwnCost(
         calls=first.calls + second.calls,
         probes=first.probes + second.probes,
+        clocks=first.clocks + second.clocks,
         call_cost_ns=0.0 if hooks else None,  # all of it stands in sampled_ns
         writer_cpu_ns=_sum(first.writer_cpu_ns, second.writer_cpu_ns),
         startup_ns=max(first.startup_ns or 0.0, second.startup_ns or 0.0) or None,
@@ -110,7 +113,9 @@ class OwnCostFold:
         return OwnCost(
             calls=int(latest.get(names.OWN_CALLS, 0)),
             probes=int(latest.get(names.OWN_PROBES, 0)),
+            clocks=int(latest.get(names.OWN_CLOCKS, 0)),
             call_cost_ns=latest.get(names.OWN_CALL_COST_NS),
+            clock_cost_ns=latest.get(names.OWN_CLOCK_COST_NS),
             probe_cost_ns=latest.get(names.OWN_PROBE_COST_NS),
             writer_cpu_ns=latest.get(names.OWN_WRITER_CPU_NS),
             startup_ns=latest.get(names.OWN_STARTUP_NS),

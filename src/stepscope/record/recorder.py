@@ -64,6 +64,7 @@ class Recorder:
             self.intern(names.OWN_WRITER_CPU_NS),
             self.intern(names.OWN_CALLS),
             self.intern(names.OWN_PROBES),
+            self.intern(names.OWN_CLOCKS),
         )
         self.core.open(base, header, status, own)
 

@@ -31,9 +31,10 @@ BATCH_EVENTS = 2000
 OPEN_SPANS = 64
 TOKEN_DEPTH_BITS = 8
 SPAN, SAMPLE, MARK = 1, 2, 4
-OF_LOGS = ("recorded", "dropped", "calls", "probes")
+OF_LOGS = ("recorded", "dropped", "calls", "probes", "clocks")
 OF_WRITERS = ("lost", "writer_cpu_ns")
-CPU_EVERY_NS, CPU_STEPS = 10_000_000, 2  # how often CPU clocks are read, and in how many steps then
+PACE_NS = (1_000_000_000, 10_000_000)  # see set_pace()
+CPU_STEPS = 2  # in a row, in which CPU clocks are read
 COUNTERS = (*OF_LOGS, *OF_WRITERS, "last_errno")
 FAILED, OPEN = 1, 2
 GC_GENERATION_BITS = 8  # model/names.py
@@ -64,7 +65,7 @@ class _Log:
         self.owner = owner
         self.rows: deque[tuple[Any, ...]] = deque()
         self.open: list[_OpenSpan] = []
-        self.recorded = self.dropped = self.calls = self.probes = 0
+        self.recorded = self.dropped = self.calls = self.probes = self.clocks = 0
 
 
 class _Span:
@@ -118,6 +119,7 @@ class TwinCore:
         self._writer: TwinWriter | None = None
         self.watch = TwinWatch(self)
         self.vitals = TwinVitals(self)
+        self.pace_ns = PACE_NS
         self._ended = dict.fromkeys(COUNTERS, 0)  # of threads and writers that are gone
 
     def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
@@ -142,6 +144,14 @@ class TwinCore:
 
     def watch_memory(self, rss: int, peak: int) -> bool:
         return self.watch.watch_memory(rss, peak)
+
+    def set_pace(self, flush_ns: int = PACE_NS[0], clock_ns: int = PACE_NS[1]) -> tuple[int, int]:
+        if flush_ns <= 0 or clock_ns < 0:
+            raise ValueError("an interval is not negative")
+        before_ns, self.pace_ns = self.pace_ns, (flush_ns, clock_ns)
+        if self._writer and flush_ns < before_ns[0]:
+            self._writer.wake()
+        return before_ns
 
     def watch_process(self, rss: int, cpu: int, interval_ns: int) -> None:
         self.vitals.watch(rss, cpu, interval_ns)
@@ -183,7 +193,10 @@ class TwinCore:
     # ---- spans ----
 
     def begin(self, name: int, arg: int = 0, value: float = 0.0) -> int:
-        cpu_ns = -1 if self._skips_cpu else self._cpu_ns()
+        cpu_ns = -1
+        if not self._skips_cpu:
+            self._local.log.clocks += 1
+            cpu_ns = self._cpu_ns()
         depth = self._push_open(name, arg, value, cpu_ns, None)
         return -1 if depth < 0 else self.generation << TOKEN_DEPTH_BITS | depth
 
@@ -231,7 +244,7 @@ class TwinCore:
             return
         log.rows.append(row)
         log.recorded += 1
-        if len(log.rows) == BATCH_EVENTS and self._writer:
+        if len(log.rows) % BATCH_EVENTS == 0 and self._writer:
             self._writer.wake()
 
     def is_open(self, name: int) -> bool:
@@ -297,7 +310,7 @@ class TwinCore:
     def set_step(self, number: int) -> None:
         self._step = number
         now_ns = self.now_ns()
-        if not self._cpu_steps and now_ns - self._cpu_read_ns >= CPU_EVERY_NS:
+        if not self._cpu_steps and now_ns - self._cpu_read_ns >= self.pace_ns[1]:
             self._cpu_steps, self._cpu_read_ns = CPU_STEPS, now_ns
         self._skips_cpu = not self._cpu_steps
         self._cpu_steps = max(0, self._cpu_steps - 1)
@@ -381,7 +394,7 @@ class TwinCore:
         base: str,
         header: bytes,
         status: str = "",
-        own: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0),
+        own: tuple[int, int, int, int, int, int] = (0, 0, 0, 0, 0, 0),
     ) -> None:
         self.close()
         self._writer = TwinWriter(self, base, header, status, own)
@@ -420,18 +433,18 @@ class TwinCore:
             counters["last_errno"] = self._writer.last_errno
         return counters
 
-    def position(self) -> tuple[int, int, int, int]:
+    def position(self) -> tuple[int, int, int, int, int]:
         log = self._local.log
-        return log.recorded, log.dropped, log.calls, log.probes
+        return log.recorded, log.dropped, log.calls, log.probes, log.clocks
 
-    def discard(self, position: tuple[int, int, int, int] = (0, 0, 0, 0)) -> None:
+    def discard(self, position: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)) -> None:
         log = self._local.log
         if not any(position):
             log.open.clear()
         while log.rows and log.recorded > position[0]:
             log.rows.pop()
             log.recorded -= 1
-        _, log.dropped, log.calls, log.probes = position
+        _, log.dropped, log.calls, log.probes, log.clocks = position
 
     def after_fork(self) -> None:
         """Only the forking thread lives on; what it had recorded is the parent's to write."""
@@ -442,6 +455,7 @@ class TwinCore:
         self._names_drained = 0
         self._ended = dict.fromkeys(COUNTERS, 0)
         self.vitals.forget()
+        self.pace_ns = PACE_NS
         writer, self._writer = self._writer, None
         if writer and writer.pid != os.getpid():
             writer.forget()

@@ -23,13 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["TwinWriter"]
 
-FLUSH_NS = 1_000_000_000
 FILES_KEPT = 16  # beyond the first, where no launcher has converted them a minute later
 FILES_AT_MOST = 64  # in any case
 MINUTE_NS = 60_000_000_000
 OPEN_SPAN_AGE_NS = 1_000_000_000
 BATCH_EVENTS = 2000
-OWN_SAMPLES = 5
+OWN_SAMPLES = 6
 SAMPLE = 2
 
 
@@ -42,7 +41,7 @@ class TwinWriter:
         base: str,
         header: bytes,
         status: str,
-        own: tuple[int, int, int, int, int],
+        own: tuple[int, int, int, int, int, int],
     ) -> None:
         self._core, self._base, self._header, self._own = core, base, header, own
         self.pid = os.getpid()
@@ -86,8 +85,8 @@ class TwinWriter:
         self._wake.set()
 
     def _main(self) -> None:
-        now_ns, vitals = time.monotonic_ns, self._core.vitals
-        flush_at_ns = now_ns() + FLUSH_NS
+        now_ns, core, vitals = time.monotonic_ns, self._core, self._core.vitals
+        flush_at_ns = now_ns() + core.pace_ns[0]
         while not self._stop:
             wanted = self._wake.wait(max(0, min(flush_at_ns, vitals.due_ns) - now_ns()) / 1e9)
             self._wake.clear()
@@ -95,9 +94,10 @@ class TwinWriter:
             vitals.sample(now_ns())
             self.writer_cpu_ns += time.thread_time_ns() - before_ns
             # As in native/writer.c: what is nearly due goes along with a sample.
-            if wanted or now_ns() >= flush_at_ns - min(vitals.interval_ns, FLUSH_NS) // 2:
+            slack_ns = min(vitals.interval_ns, core.pace_ns[0]) // 2
+            if wanted or now_ns() >= flush_at_ns - slack_ns:
                 self.flush()
-                flush_at_ns = now_ns() + FLUSH_NS
+                flush_at_ns = now_ns() + core.pace_ns[0]
 
     def close(self) -> None:
         self.pause()
@@ -142,7 +142,7 @@ class TwinWriter:
     def _own_rows(self) -> list[tuple[Any, ...]]:
         """Its own cost and losses are events too."""
         counters = self._core.counters()
-        keys = ("dropped", "lost", "writer_cpu_ns", "calls", "probes")
+        keys = ("dropped", "lost", "writer_cpu_ns", "calls", "probes", "clocks")
         now, step = self._core.now_ns(), self._core._step
         return [
             (now, 0, -1, -1, 0, float(counters[key]), name, 0, step, self.pid, SAMPLE, 0)

@@ -193,6 +193,7 @@ class Program:
         sample, intern = self.recorder.sample, self.recorder.intern
         if self._cost is not None:
             sample(intern(names.OWN_CALL_COST_NS), self._cost.call_ns)
+            sample(intern(names.OWN_CLOCK_COST_NS), self._cost.clock_ns)
             sample(intern(names.OWN_PROBE_COST_NS), self._cost.probe_ns)
         sample(intern(names.OWN_STARTUP_NS), float(self._spent_ns))
 

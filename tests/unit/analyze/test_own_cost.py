@@ -23,6 +23,14 @@ def test_hooks_cost_their_calls_times_what_a_call_was_measured_to_cost() -> None
     )
 
 
+def test_calls_that_read_cpu_clocks_cost_more_than_others() -> None:
+    fold = OwnCostFold()
+    costs = {names.OWN_CALL_COST_NS: 400, names.OWN_CLOCK_COST_NS: 1200}
+    counts = {names.OWN_CALLS: 2000, names.OWN_CLOCKS: 500}
+    fold.update(batch([sample(name, 0, value) for name, value in (costs | counts).items()]))
+    assert fold.get().hooks_ns == 2000 * 400 + 500 * 1200
+
+
 def test_what_was_not_measured_is_said_to_be_so() -> None:
     assert OwnCost(calls=10).hooks_ns is None
     assert overhead(10, [OwnCost(calls=10)], OwnCost())["text"] == "not measured"
