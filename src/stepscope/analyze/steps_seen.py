@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from stepscope.analyze.fold import LoopFold
@@ -36,7 +37,8 @@ class StepsSeen:
     def __init__(self, rank: int, pid: int, began_ns: int, *, folds: bool = True) -> None:
         self._rank = rank
         self._loop = LoopFold(rank, pid, began_ns, self.take) if folds else None
-        self._steps = self._rows = 0
+        self._steps = 0  # that are over, those of gaps included
+        self._looked = self._rows = 0  # steps and events
         self._new: list[StepSeen] = []
         self._last_ns = 0  # the end of what was looked at
         self._gap = _Gap()
@@ -51,20 +53,25 @@ class StepsSeen:
 
     def skip(self, batch: Batch) -> None:
         """Instead of `update`: its steps are counted, and are not told."""
-        steps = sum(1 for _ in batch.places((names.OPTIMIZER_STEP,)))
         start_ns = self._gap.start_ns or self._last_ns
-        self._gap = _Gap(start_ns, _end_ns(batch), self._gap.steps + steps)
+        self._gap = _Gap(start_ns, _end_ns(batch), self._gap.steps + _optimizer_steps(batch))
+
+    @property
+    def untold(self) -> int:
+        """Steps that are over since the last one that was told, as far as they were passed by."""
+        return self._gap.steps
 
     @property
     def rows_per_step(self) -> float:
         """Events of an ordinary step, about."""
-        return self._rows / max(1, self._steps)
+        return self._rows / max(1, self._looked)
 
     def take(self, step: Step, time: StepTime) -> None:
         """A LoopFold's `on_step`."""
         if not step.number_of_steps:  # what comes between two steps and is part of none
             return
         self._steps += 1
+        self._looked += 1
         gap = self._gap
         if gap.end_ns and step.end_ns > gap.start_ns:
             if step.start_ns < gap.end_ns:  # nobody knows where in it this one began
@@ -82,6 +89,14 @@ class StepsSeen:
         self._new.append(
             StepSeen(self._rank, self._steps, step.start_ns, step.end_ns, phases_ns, special)
         )
+
+
+def _optimizer_steps(batch: Batch) -> int:
+    """Of the optimizer that made most: several in a row are one step, and one that runs another
+    inside its own (GradScaler) is one, too."""
+    args, steps = batch.columns["arg"], batch.columns["step"]
+    made = {(args[at], steps[at]) for _, at in batch.places((names.OPTIMIZER_STEP,))}
+    return max(Counter(optimizer for optimizer, _ in made).values(), default=0)
 
 
 def _end_ns(batch: Batch) -> int:

@@ -68,8 +68,10 @@ class Monitor:
             self._left_out += 1
             return
         self._notice(seen.end_ns)
+        # Some may have been passed by. Who was started again counts from the beginning.
+        passed = seen.number - self._last_steps.get(seen.rank, 0)
+        self._steps += passed if passed > 0 else 1
         self._last_steps[seen.rank] = seen.number
-        self._steps += 1
         seen = self._active_step(seen)
         if not seen.is_special:
             key = SeriesKey("step_seconds", "", seen.rank)

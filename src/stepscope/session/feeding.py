@@ -97,6 +97,11 @@ class Feed:
         """From now on it is told too."""
         self._listeners += (listener,)
 
+    @property
+    def untold_steps(self) -> int:
+        """Of those that train: steps that were passed by, since the last one that was told."""
+        return sum(one.steps.untold for one in self._trains.values())
+
     def on_step_of(self, process: ProcessInfo) -> OnStep:
         """What a fold of that process's loop is to tell of its steps."""
         return self._process(process).steps.take

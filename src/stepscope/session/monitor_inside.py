@@ -230,12 +230,13 @@ class MonitorInside:
         self._watched = self._watched._replace(end_ns=now_ns, cpu_end_ns=cpu_ns)
 
     def _made(self, monitor: Monitor) -> dict[str, Any]:
-        told = {
+        found = monitoring_summary(self._watched, monitor, self.alerts, self.interval_s)
+        return found | {
+            "steps": found["steps"] + self._feed.untold_steps,
             "callback_errors": self._callbacks.errors,
             "callbacks_untold": self._callbacks.untold,
             "problems": [*self.problems, *([] if self._sinks is None else self._sinks.problems())],
         }
-        return monitoring_summary(self._watched, monitor, self.alerts, self.interval_s) | told
 
 
 def _clocks(engine: Inside) -> tuple[int, int]:

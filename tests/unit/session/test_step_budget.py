@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from stepscope.model import names
 from stepscope.model.event import Batch
 from stepscope.model.watching import StepSeen
 from stepscope.session.feeding import Feed
 from stepscope.session.step_budget import StepBudget
-from tests.unit.analyze.made import batch, training
+from tests.unit.analyze.made import batch, span, training
 from tests.unit.session.test_feeding import PROGRAM, Ear
 
 S = 1_000_000_000
@@ -30,7 +31,13 @@ class Clocks:
 
 
 def seconds_of_steps(second: int) -> Batch:
-    return batch(training(10, at=1000.0 * second))
+    """Ten steps, numbered as the recorder does: by the optimizer steps before."""
+    events = training(10, at=1000.0 * second)
+    numbered, number = [], 10 * second
+    for event in events:
+        numbered.append(event | {"step": number})
+        number += event["name"] == names.OPTIMIZER_STEP
+    return batch(numbered)
 
 
 def watched(cost_ns: int, seconds: int) -> list[StepSeen]:
@@ -58,6 +65,34 @@ def test_where_it_would_cost_too_much_some_are_told_and_the_rest_is_counted() ->
     assert max(pauses_s) <= 12, "never so long that it would pass for a stall"
 
 
+def test_all_steps_are_counted_up_to_now() -> None:
+    clocks, ear = Clocks(50_000_000), Ear()
+    feed = Feed(ear, budget=clocks.budget())
+    for second in range(64):
+        clocks.now_ns = second * S
+        feed.update(PROGRAM, [seconds_of_steps(second)])
+    assert 640 - 10 <= ear.steps[-1].number + feed.untold_steps <= 640
+
+
+def test_several_optimizers_in_a_row_are_one_step_where_they_are_passed_by_too() -> None:
+    clocks, ear = Clocks(50_000_000), Ear()
+    feed = Feed(ear, budget=clocks.budget())
+    for second in range(64):
+        clocks.now_ns = second * S
+        both = []
+        for at in range(10):
+            began, number = 1000.0 * second + 100.0 * at, 20 * second + 2 * at
+            events = (
+                span(names.FORWARD, began, began + 40),
+                span(names.BACKWARD, began + 40, began + 80),
+                span(names.OPTIMIZER_STEP, began + 80, began + 85, arg=1),
+                span(names.OPTIMIZER_STEP, began + 85, began + 90, arg=2) | {"step": number + 1},
+            )
+            both += [{"step": number} | event for event in events]
+        feed.update(PROGRAM, [batch(both)])
+    assert 640 - 10 <= ear.steps[-1].number + feed.untold_steps <= 640
+
+
 def test_rates_are_of_steps_in_a_row() -> None:
     clocks, ear = Clocks(50_000_000), Ear()
     feed = Feed(ear, budget=clocks.budget())
@@ -83,13 +118,38 @@ def test_at_least_some_whole_steps_are_looked_at_in_a_row() -> None:
 
 
 def test_who_samples_more_often_may_cost_more() -> None:
-    for interval_s, allowed_ns in ((1.0, 10_000_000), (0.1, 100_000_000), (0.001, 400_000_000)):
-        for spent_ns, rows in ((allowed_ns - S // 1000, 50), (allowed_ns + S // 10, 0)):
-            clocks = Clocks(spent_ns)
-            budget = clocks.budget(interval_s)
-            clocks.now_ns = 91 * S
-            assert budget.rows(50, rows_per_step=6.0) == 50
-            clocks.now_ns = 100 * S
-            with budget:
-                pass
-            assert budget.rows(50, rows_per_step=6.0) == rows, interval_s
+    """Three hundred events took 6 ms, which is what may be spent at once: 20 µs each."""
+    for interval_s, rows in ((1.0, 500), (0.1, 5000), (0.001, 20_000)):
+        clocks = Clocks(6_000_000)
+        budget = clocks.budget(interval_s)
+        assert budget.rows(300, rows_per_step=6.0) == 300
+        with budget:
+            pass
+        clocks.now_ns = 100 * S
+        assert budget.rows(1_000_000, rows_per_step=6.0) == rows, interval_s
+
+
+def test_of_a_large_batch_as_much_is_looked_at_as_there_is_to_spend() -> None:
+    clocks = Clocks(3_000_000)
+    budget = clocks.budget()
+    assert budget.rows(100, rows_per_step=5.0) == 100
+    with budget:  # 30 µs an event
+        pass
+    assert budget.rows(10_000, rows_per_step=5.0) == 100, "the other half of what there is at first"
+    with budget:
+        pass
+    assert budget.rows(10_000, rows_per_step=5.0) == 0
+    clocks.now_ns = 9 * S  # 0.9 ms were saved up since: 30 events
+    assert budget.rows(10_000, rows_per_step=5.0) == 0, "too few to see whole steps in a row"
+    assert budget.rows(30, rows_per_step=5.0) == 30, "as many as there are"
+    clocks.now_ns = 27 * S
+    assert budget.rows(10_000, rows_per_step=5.0) == 90
+
+
+def test_a_few_events_do_not_tell_that_all_cost_next_to_nothing() -> None:
+    clocks = Clocks(1)
+    budget = clocks.budget()
+    assert budget.rows(10, rows_per_step=5.0) == 10
+    with budget:
+        pass
+    assert budget.rows(100_000, rows_per_step=5.0) == 400, "6 ms at 15 µs"
