@@ -25,6 +25,7 @@ _KEPT: Final = 128  # steps, whose phases are compared
 _FEWEST: Final = 8  # before the change, to compare with
 _AGAIN: Final = 8  # steps between two looks at what is not confirmed yet
 _CONFIRMED: Final = 0.8  # of the least slow-down, by which all steps since are slower
+_STILL: Final = 0.5  # of the least slow-down, that the last steps have to show
 _LEVEL: Final = 15  # steps that tell what a step takes now
 _HOST_WINDOW_S: Final = 10.0
 _FULL: Final = 0.9  # of the machine's CPUs
@@ -110,10 +111,15 @@ class SlowdownRule(Rule):
         also = self._of_the_host() if slow else ()
         for rank in slow:
             usual_s = rank.detector.usual
-            if rank.began is not None and usual_s:
+            if rank.began is not None and usual_s and self._is_still_slow(rank, usual_s):
                 waits = has_cause and _only_waits(rank)
                 found = _condition(rank, rank.began, usual_s, now_ns, waits=waits)
                 yield replace(found, evidence=(*found.evidence, *also))
+
+    def _is_still_slow(self, rank: _Rank, usual_s: float) -> bool:
+        """The detector wants to be sure that it is over; until then the last steps may be as quick
+        as ever, and nobody is to be told that they are slow."""
+        return rank.level_s >= usual_s * (1.0 + _STILL * self._settings.over)
 
     def _of_the_host(self) -> tuple[str, ...]:
         """That its CPUs have no room any more, where they had: the most common reason of all."""

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from stepscope.model.watching import StepSeen
+from stepscope.monitor.rule_settings import Slowdown
+from stepscope.monitor.rules.slowdown import SlowdownRule
 from tests.unit.monitor.streams import HEALTHY, Run, monitor_of
 
 SOON = {"watch": {"hold": "0.5s"}}
@@ -92,3 +95,17 @@ def test_longer_evaluations_are_no_slow_down_of_steps() -> None:
 def test_steps_that_become_faster_are_no_slow_down() -> None:
     run = Run(monitor_of(), extra_s=lambda number, rank: {"forward": 0.1} if number < 300 else {})
     assert run.train(900).told == []
+
+
+def test_nobody_is_told_that_steps_are_slow_when_they_are_not_any_more() -> None:
+    rule, now_ns = SlowdownRule(Slowdown()), 0
+    ratios: list[float] = []
+    for number in range(1, 400):
+        is_slow, noise = 300 <= number < 340, 0.001 * (number % 3)
+        forward_ns = round((0.15 if is_slow else 0.1 + noise) * 1e9)
+        seen = StepSeen(0, number, now_ns, now_ns + forward_ns, {"forward": forward_ns}, False)
+        now_ns = seen.end_ns
+        rule.step(seen)
+        ratios += [one.measures["ratio"] for one in rule.conditions(now_ns)]
+    assert max(ratios) > 1.4
+    assert min(ratios) > 1.025
