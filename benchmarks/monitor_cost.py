@@ -80,10 +80,10 @@ def _run_training(interval_s: float, seconds: float) -> dict[str, Any]:
 
 
 def _of_training(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    shares = [run["threads_share"] + run["hooks_share"] for run in runs]
+    parts = ("threads", "hooks", "looks")
+    shares = [sum(run[f"{part}_share"] for part in parts) for run in runs]
     return summary(shares) | {
-        "threads": statistics.median(run["threads_share"] for run in runs),
-        "hooks": statistics.median(run["hooks_share"] for run in runs),
+        **{part: statistics.median(run[f"{part}_share"] for run in runs) for part in parts},
         "steps_per_s": statistics.median(run["steps"] / run["seconds"] for run in runs),
     }
 

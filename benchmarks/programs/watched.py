@@ -91,7 +91,8 @@ def train(step: Callable[[], None], seconds: float) -> int:
 
 
 def training(interval_s: float, seconds: float) -> dict[str, object]:
-    """CPU time of the monitor's threads, and of the hooks it needs, a second of training."""
+    """CPU time of the monitor's threads, and what it takes of the thread that trains: its hooks,
+    the work that tells the machine's speed, and closer looks at steps. A second of training."""
     from stepscope.session.inside import inside
 
     step = make_step()
@@ -99,9 +100,10 @@ def training(interval_s: float, seconds: float) -> dict[str, object]:
     monitor.start_monitoring()
     train(step, SETTLE_S)
     core = inside().recorder.core
-    before, cpu_ns, began_s = core.counters(), threads_cpu_ns(), time.monotonic()
+    before, cpu_ns, began_ns = core.counters(), threads_cpu_ns(), time.monotonic_ns()
     steps = train(step, seconds)
-    passed_s = time.monotonic() - began_s
+    ended_ns = time.monotonic_ns()
+    passed_s = (ended_ns - began_ns) / 1e9
     cpu_ns, after = threads_cpu_ns() - cpu_ns, core.counters()
     spent = {name: after[name] - before[name] for name in ("writer_cpu_ns", *_HOOKS)}
     monitor.stop_monitoring()
@@ -113,6 +115,7 @@ def training(interval_s: float, seconds: float) -> dict[str, object]:
         "seconds": passed_s,
         "threads_share": (cpu_ns + spent["writer_cpu_ns"]) / 1e9 / passed_s,
         "hooks_share": hooks_ns(*(spent[name] for name in _HOOKS)) / 1e9 / passed_s,
+        "looks_share": looks_ns(began_ns, ended_ns) / 1e9 / passed_s,
         "steps_seen": monitor.get_monitoring_summary()["steps"],
     }
 
@@ -135,6 +138,31 @@ def hooks_ns(calls: int, clocks: int, probes: int) -> float:
     if cost is None:
         raise RuntimeError("what a hook takes was not measured")
     return calls * cost.call_ns + clocks * cost.clock_ns + probes * cost.probe_ns
+
+
+def looks_ns(began_ns: int, ended_ns: int) -> float:
+    """What was done between steps in that time, as it was recorded."""
+    from stepscope.model import names
+    from stepscope.session.inside import inside
+    from stepscope.store.frames import FramesReader
+
+    each = (names.REFERENCE_NS,)
+    in_all = (names.OWN_SAMPLED_NS, names.OWN_OP_LOG_NS, names.OWN_OPERATORS_NS)
+    spent_ns, base = 0.0, inside().base
+    totals: dict[str, list[tuple[int, float]]] = {name: [] for name in in_all}
+    for path in sorted(base.parent.glob(f"{base.name}.*.frames")):
+        for batch in FramesReader(path).read_new():
+            for name, place in batch.places(each + in_all):
+                time_ns, value = batch.columns["time_ns"][place], batch.columns["value"][place]
+                if name in totals:
+                    totals[name].append((time_ns, value))
+                elif began_ns <= time_ns <= ended_ns:
+                    spent_ns += value
+    for readings in totals.values():  # counted from the start of the process on
+        before = [value for time_ns, value in readings if time_ns < began_ns]
+        by_then = [value for time_ns, value in readings if time_ns <= ended_ns]
+        spent_ns += max(by_then, default=0.0) - max(before, default=0.0)
+    return spent_ns
 
 
 # ---- memory ----

@@ -1,4 +1,5 @@
-"""What a program itself tells of: losses, its own metrics, collections, events that were lost."""
+"""What a process itself tells of: losses, metrics, collections, the machine's speed, losses of
+events."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from stepscope.model.watching import Reading
 __all__ = ["PROGRAM_NAMES", "ProgramReadings"]
 
 _LOST = frozenset({names.OWN_DROPPED, names.OWN_LOST})
-PROGRAM_NAMES = frozenset({names.LOSS, names.METRIC, names.GC, *_LOST})
+PROGRAM_NAMES = frozenset({names.LOSS, names.METRIC, names.GC, names.REFERENCE_NS, *_LOST})
 
 
 class ProgramReadings:

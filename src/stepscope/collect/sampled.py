@@ -88,6 +88,7 @@ class SampledSteps(HookingCollector):
         self.roots = Roots()
         self.samplers = samplers
         self.paused = False  # somebody else looks at the steps: none is begun here
+        self.is_calm = False  # nobody wants to look at any
         self._watch = watch
         self._pace = pace
         self._active: list[Sampler] = []
@@ -131,7 +132,8 @@ class SampledSteps(HookingCollector):
         self._watch.seen = None  # the first step has shown the modules
         if self._active:
             self._guarded(self.name, self._end)
-        if not self.paused and self._guarded(self.name, lambda: self._is_due(now_ns)):
+        is_free = not (self.paused or self.is_calm)
+        if is_free and self._guarded(self.name, lambda: self._is_due(now_ns)):
             self._guarded(self.name, self._begin)
         return True
 

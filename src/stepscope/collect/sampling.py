@@ -102,7 +102,7 @@ class Sampling:
         for guide in self._guides:
             guide.stepped(optimizer)
         now_ns = time.monotonic_ns()
-        if now_ns < self._quiet_until_ns:
+        if now_ns < self._quiet_until_ns or (self.is_calm and not self._is_looking):
             return
         self._tell(optimizer)
         self._told += 1
@@ -136,7 +136,16 @@ class Sampling:
         self._traits.after_step(optimizer)
         if captures.look is None or operators.is_looking:  # else no other look is begun
             operators.after_step()
-        self._op_log.after_step(optimizer)
+        if not self.is_calm or self._op_log.is_looking:
+            self._op_log.after_step(optimizer)
+
+    @property
+    def is_calm(self) -> bool:
+        return self._steps.is_calm
+
+    def set_calm(self, calm: bool) -> None:
+        """calm: no step is looked at closer any more, whatever the level says."""
+        self._steps.is_calm = calm
 
     def _steps_busy(self) -> bool:
         """Whether somebody looks at the step that begins."""

@@ -18,6 +18,7 @@ __all__ = ["SpeedReference"]
 
 # Some 35 µs, cold: 0.1 % of the time. Cold is what makes it tell: caches are what others take away.
 INTERVAL_NS = 30_000_000
+CALM_INTERVAL_NS = 1_000_000_000  # where it may cost next to nothing
 _ADDED = 300
 _DOCUMENT = {"a": [1, 2.5, "x"], "b": {"c": None, "d": [True, 3.5, [7, "y"], "z", 0]}}
 _SIZE = 64  # of matrices: a product takes one thread some 10 µs
@@ -30,6 +31,7 @@ class SpeedReference:
         self._recorder = recorder
         self._first = first
         self._next_ns = 0
+        self._interval_ns = INTERVAL_NS
         self._name = recorder.intern(names.REFERENCE_NS)
         self._product = _Product(torch)
 
@@ -37,9 +39,13 @@ class SpeedReference:
         self._first()
         now_ns = self._recorder.now_ns()
         if now_ns >= self._next_ns:
-            self._next_ns = now_ns + INTERVAL_NS
+            self._next_ns = now_ns + self._interval_ns
             if self._product.may_be_made():
                 self._work()
+
+    def set_calm(self, calm: bool) -> None:
+        """calm: less often."""
+        self._interval_ns = CALM_INTERVAL_NS if calm else INTERVAL_NS
 
     def _work(self) -> None:
         """Sums, calls that take small objects apart, and a product. No Python function of anybody

@@ -39,6 +39,7 @@ class TorchHooks:
         level = os.environ.get("STEPSCOPE_LEVEL", "")
         looked_at = bool(os.environ.get("STEPSCOPE_TRIAL")) and level != "production"
         self._sampling = Sampling(level, memory=memory, looked_at=looked_at)
+        self._speed: SpeedReference | None = None  # once torch is there
 
     def follow(self, guide: Guide) -> None:
         """Before the start: somebody changes the training as it goes."""
@@ -57,14 +58,22 @@ class TorchHooks:
             at_step = AllocatorSource(recorder, torch.cuda)
             history = CudaHistory(torch.cuda, torch._C._cuda_isHistoryEnabled, self._save)
             self._sampling.watch_cuda(history)
-        timed = SpeedReference(recorder, at_step, torch)
-        self._collectors = _collectors(self._first, timed, self._sampling)
+        self._speed = SpeedReference(recorder, at_step, torch)
+        self._speed.set_calm(self._sampling.is_calm)
+        self._collectors = _collectors(self._first, self._speed, self._sampling)
         for collector in self._collectors:
             try:
                 collector.start(spans)
             except Exception as error:  # noqa: BLE001 - the border with the user's program
                 recorder.failed(f"starting {collector.name}", error)
         keep_from_compiling(recorder.failed)
+
+    def set_calm(self, calm: bool) -> None:
+        """calm: no more than somebody needs who watches for weeks. No step is looked at closer, and
+        how fast the machine is only now and then."""
+        self._sampling.set_calm(calm)
+        if self._speed is not None:
+            self._speed.set_calm(calm)
 
     def listen(self, status_folder: str) -> None:
         """The program lives: captures may be asked for in this folder."""

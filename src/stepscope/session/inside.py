@@ -38,8 +38,6 @@ _PATIENCE_S = 0.1  # with a sampler that is at work at that moment
 _NEVER_S = 1e9
 _FILES_KEPT = 24  # of 8 MiB each: what is older is dropped, and its totals stay
 _NOWHERE = "/nonexistent/stepscope"  # events are counted as lost; totals are known without them
-_RARE_FLUSH_NS = 15_000_000_000  # longer than until it is read back, which writes what waits
-_RARE_CLOCK_NS = 1_000_000_000
 _SAID_AT_ONCE = 512  # operations whose totals are recorded between two flushes: rings are short
 _TOTALS = {
     "calls": names.OPERATION_CALLS,
@@ -237,22 +235,14 @@ class Inside:
             found = pace_for(self._watchers, self._interval_s if is_measuring else None)
             pace = found or self._pace._replace(own_s=0.0)
             if pace.own_s != self._pace.own_s:
-                self._change_recording(pace.own_s)
+                watch_own_process(self.recorder, pace.own_s)
+                self._program.set_calm(pace.own_s > 0)
             hurries = pace.interval_s < self._pace.interval_s
             self._pace = pace
             self._collector.interval_s, self._collector.full_s = pace.interval_s, pace.full_s
         if hurries:
             self._collector.hurry()
         return found is not None
-
-    def _change_recording(self, own_s: float) -> None:
-        """What nobody but watchers wants is written when it is read back, and says less about CPU
-        time. own_s: as of a Pace. Under `stepscope run` the launcher reads along."""
-        watch_own_process(self.recorder, own_s)
-        if own_s and ENV_RUN not in os.environ:
-            self.recorder.core.set_pace(_RARE_FLUSH_NS, _RARE_CLOCK_NS)
-        else:
-            self.recorder.core.set_pace()
 
     def _read_back(self) -> None:
         due = self._schedule.due(time.monotonic(), self._pace)

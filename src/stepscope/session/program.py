@@ -32,6 +32,10 @@ from stepscope.session.header import Moment, process_header, process_rank
 __all__ = ["Program", "program_here"]
 
 
+_CALM_FLUSH_NS = 15_000_000_000  # who watches has what waits written before it is read back
+_CALM_CLOCK_NS = 1_000_000_000
+
+
 class _Elsewhere:
     """Stands for a program whose wrapper was sent to another process: nothing to wake there."""
 
@@ -167,6 +171,17 @@ class Program:
         self._spent_ns += time.monotonic_ns() - began_ns
         self._say_cost()
 
+    def set_calm(self, calm: bool) -> None:
+        """calm: nobody is there but those who watch from inside the program, for weeks. Under
+        `stepscope run` the report wants more."""
+        is_launched = os.environ.get(ENV_RUN) == self._run
+        calm = calm and not is_launched
+        self._torch.set_calm(calm)
+        if calm:
+            self.recorder.core.set_pace(_CALM_FLUSH_NS, _CALM_CLOCK_NS)
+        else:
+            self.recorder.core.set_pace()
+
     def _listen(self) -> None:
         """Somebody may ask for a closer look. Before stacks are sampled, which then leaves out our
         own threads."""
@@ -210,6 +225,7 @@ class Program:
         self._left = False
         self.recorder.after_fork()
         self._torch.after_fork()
+        self._torch.set_calm(False)  # whoever watched, watched the parent
         if self.awake:
             self._open()
             self._sample_stacks()

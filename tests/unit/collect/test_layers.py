@@ -405,3 +405,24 @@ def test_steps_that_are_not_sampled_pay_nothing(started: Started, read: Read) ->
     assert during == [False, False, False, True, False, False]
     assert len(read(names.LAYERS_BEGIN)) == len(read(names.LAYERS_END)) == 1
     assert watch.backward_done is None
+
+
+def test_while_it_is_calm_no_step_is_looked_at_and_what_had_begun_is_ended(
+    started: Started, read: Read
+) -> None:
+    hooks = started(Sampled())
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def looked_at_after(steps: int) -> int:
+        for _ in range(steps):
+            model(torch.ones(2, 8)).sum().backward()
+            optimizer.step()
+        return len(read(names.LAYERS_END))
+
+    assert looked_at_after(4) > 1
+    hooks.sampling.set_calm(True)
+    before = looked_at_after(1)
+    assert looked_at_after(8) == before == len(read(names.LAYERS_BEGIN))
+    hooks.sampling.set_calm(False)
+    assert looked_at_after(4) > before

@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from stepscope.collect.speed import INTERVAL_NS, SpeedReference
+from stepscope.collect.speed import CALM_INTERVAL_NS, INTERVAL_NS, SpeedReference
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 
@@ -46,6 +46,26 @@ def timed(recorder: ByHand, after: list[int]) -> SpeedReference:
         after.append(recorder.clock_ns)
 
     return SpeedReference(cast("Recorder", recorder), first, torch)
+
+
+def test_for_those_who_only_watch_it_is_timed_less_often(
+    recorder: ByHand, timed: SpeedReference
+) -> None:
+    timed.set_calm(True)
+    timed()
+    recorder.clock_ns += INTERVAL_NS
+    timed()
+    assert len(recorder.samples) == 1
+    recorder.clock_ns += CALM_INTERVAL_NS
+    timed()
+    assert len(recorder.samples) == 2
+    timed.set_calm(False)
+    for _ in range(2):
+        recorder.clock_ns += CALM_INTERVAL_NS
+        timed()
+    recorder.clock_ns += INTERVAL_NS
+    timed()
+    assert len(recorder.samples) == 5
 
 
 def test_the_same_work_is_timed_at_the_first_step_and_then_now_and_again(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import pytest
+
 from stepscope.model import names
 from stepscope.model.process import ProcessInfo
 from stepscope.model.watching import Reading, StepSeen
 from stepscope.session import feeding
 from stepscope.session.feeding import Feed
+from stepscope.session.machine_speed import MachineSpeed
 from tests.unit.analyze.made import Event, batch, iter_, mark, no_grad, sample, span, step, training
 
 PROGRAM = ProcessInfo(7, 1, 0, 1, "here", "program", (), "3.11", "native", 0, 0)
@@ -47,6 +50,19 @@ def test_steps_come_in_order_with_their_phases_which_add_up() -> None:
     assert sum(second.phases_ns.values()) == second.duration_ns == 100_000_000
     assert not second.is_special
     assert ear.values("steps_per_second")[-1] == 10.0
+
+
+def test_how_fast_the_machine_is_reaches_whoever_asks_for_it() -> None:
+    """The median of what a batch has, in seconds."""
+    speed, ear = MachineSpeed(), Ear()
+    feed = Feed(speed, ear)
+    for second in range(8):
+        takes_ns = 20_000.0 if second < 4 else 30_000.0
+        at_ms = 1000.0 * second
+        events = [sample(names.REFERENCE_NS, at_ms + k, takes_ns + 100.0 * k) for k in range(3)]
+        feed.update(PROGRAM, [batch(events)])
+    assert ear.values("reference_seconds") == [2.01e-5] * 4 + [3.01e-5] * 4
+    assert speed.ratio(0, 4_000_000_000) == pytest.approx(3.01 / 2.01)
 
 
 def test_evaluation_saves_and_starts_of_workers_set_a_step_apart() -> None:
