@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "vitals.h"
 
 pthread_mutex_t logs_lock = PTHREAD_MUTEX_INITIALIZER;
 _Atomic uint32_t current_step;
@@ -25,6 +26,7 @@ void log_step(uint32_t step) {
         left = CPU_STEPS;
         atomic_store_explicit(&cpu_read_ns, now, memory_order_relaxed);
     }
+    vitals_at_step(now, step);
     atomic_store_explicit(&skips_cpu, !left, memory_order_relaxed);
     if (left) atomic_store_explicit(&cpu_steps, left - 1, memory_order_relaxed);
 }

@@ -540,15 +540,18 @@ static bool is_time(int64_t now, int64_t flush_at_ns) {
 
 static void *writer_main(void *unused) {
     (void)unused;
+#ifdef __linux__
+    pthread_setname_np(pthread_self(), "stepscope-write"); /* for those who look at threads */
+#endif
     int64_t flush_at_ns = now_ns() + atomic_load(&writer.interval_ns), cpu_ns = thread_cpu_ns();
     pthread_mutex_lock(&writer.wake_lock);
     while (!writer.stop) {
-        int64_t due_ns = vitals_due_ns();
-        wait_until(due_ns < flush_at_ns ? due_ns : flush_at_ns);
+        int64_t sample_ns = vitals_wake_ns();
+        wait_until(sample_ns < flush_at_ns ? sample_ns : flush_at_ns);
         bool wanted = atomic_exchange(&writer.batch_waits, false) || writer.stop;
         pthread_mutex_unlock(&writer.wake_lock);
         int64_t now = now_ns();
-        bool is_full = vitals_sample(now, (uint32_t)writer.pid, atomic_load(&current_step));
+        bool is_full = vitals_sample(now, atomic_load(&current_step));
         if (wanted || is_full || is_time(now, flush_at_ns)) {
             flush();
             flush_at_ns = now + atomic_load(&writer.interval_ns);

@@ -105,7 +105,7 @@ def training(interval_s: float, seconds: float) -> dict[str, object]:
     ended_ns = time.monotonic_ns()
     passed_s = (ended_ns - began_ns) / 1e9
     cpu_ns, after = threads_cpu_ns() - cpu_ns, core.counters()
-    spent = {name: after[name] - before[name] for name in ("writer_cpu_ns", *_HOOKS)}
+    spent = {name: after[name] - before[name] for name in _HOOKS}
     monitor.stop_monitoring()
     alerts = [alert.message for alert in monitor.alerts if alert.is_firing]
     return {
@@ -113,7 +113,7 @@ def training(interval_s: float, seconds: float) -> dict[str, object]:
         "alerts": alerts,  # looking into one takes some 10 ms, and more the first time
         "steps": steps,
         "seconds": passed_s,
-        "threads_share": (cpu_ns + spent["writer_cpu_ns"]) / 1e9 / passed_s,
+        "threads_share": cpu_ns / 1e9 / passed_s,
         "hooks_share": hooks_ns(*(spent[name] for name in _HOOKS)) / 1e9 / passed_s,
         "looks_share": looks_ns(began_ns, ended_ns) / 1e9 / passed_s,
         "steps_seen": monitor.get_monitoring_summary()["steps"],
@@ -121,10 +121,14 @@ def training(interval_s: float, seconds: float) -> dict[str, object]:
 
 
 def threads_cpu_ns() -> int:
-    """Of our threads in Python that run now."""
-    ours = [one for one in threading.enumerate() if one.name.startswith("stepscope")]
-    stats = [Path(f"/proc/self/task/{one.native_id}/schedstat") for one in ours]
-    return sum(int(path.read_text().split()[0]) for path in stats)
+    """Of our threads that run now, those of the native core too."""
+    python = {one.native_id: one.name for one in threading.enumerate()}
+    spent_ns = 0
+    for task in Path("/proc/self/task").iterdir():
+        name = python.get(int(task.name), (task / "comm").read_text())
+        if name.startswith("stepscope"):
+            spent_ns += int((task / "schedstat").read_text().split()[0])
+    return spent_ns
 
 
 _HOOKS = ("calls", "clocks", "probes")

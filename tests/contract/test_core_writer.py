@@ -534,3 +534,24 @@ def test_a_forked_child_is_not_watched(core: Any, tmp_path: Path) -> None:
 def test_an_interval_that_is_negative_is_refused(core: Any) -> None:
     with pytest.raises(ValueError, match="not negative"):
         core.watch_process(1, 2, -1)
+
+
+def test_where_steps_end_often_samples_of_the_process_are_as_even(
+    core: Any, tmp_path: Path
+) -> None:
+    core.open(str(tmp_path / "p"), b"{}")
+    core.watch_process(core.intern("rss"), core.intern("cpu"), 20_000_000)
+    end = time.monotonic() + 0.6
+    step = 0
+    while time.monotonic() < end:
+        core.set_step(step := step + 1)
+        time.sleep(0.001)
+    time.sleep(0.2)  # the last step takes long: somebody else has to look
+    core.close()
+    core.watch_process(0, 0, 0)
+    rows = decode(read(tmp_path)).named("rss")
+    while_it_steps = [row for row in rows if row["step"] < step]
+    gaps = sorted(b["time_ns"] - a["time_ns"] for a, b in itertools.pairwise(while_it_steps))
+    assert len(while_it_steps) >= 15 or pytest.skip("the machine stood still")
+    assert 15e6 < gaps[len(gaps) // 2] < 25e6 or pytest.skip("the machine stood still")
+    assert len([row for row in rows if row["step"] == step]) >= 3

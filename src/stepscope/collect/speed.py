@@ -18,7 +18,7 @@ __all__ = ["SpeedReference"]
 
 # Some 35 µs, cold: 0.1 % of the time. Cold is what makes it tell: caches are what others take away.
 INTERVAL_NS = 30_000_000
-CALM_INTERVAL_NS = 1_000_000_000  # where it may cost next to nothing
+CALM_INTERVAL_NS = 5_000_000_000  # where it may cost next to nothing
 _ADDED = 300
 _DOCUMENT = {"a": [1, 2.5, "x"], "b": {"c": None, "d": [True, 3.5, [7, "y"], "z", 0]}}
 _SIZE = 64  # of matrices: a product takes one thread some 10 µs

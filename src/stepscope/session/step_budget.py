@@ -8,14 +8,14 @@ from typing import Final
 
 __all__ = ["StepBudget"]
 
-_SHARE_S: Final = 0.0001  # of one CPU where it samples every second, and in proportion, up to
+_SHARE_S: Final = 0.00008  # of one CPU where it samples every second, and in proportion, up to
 _MOST: Final = 0.004
 # To begin with: the first steps are all looked at. Not so many that rules would take these for what
 # is usual, and what comes after for a loss of throughput.
 _CREDIT_NS: Final = 6_000_000
 _ROW_NS: Final = 15_000.0  # what an event takes, about; more where that was measured
 _LONGEST_NS: Final = 10_000_000_000  # without a look at some: or else it would pass for a stall
-_LEAST_ROWS: Final = 64  # events, or
+_LEAST_ROWS: Final = 32  # events, or
 _LEAST_STEPS: Final = 4  # so many steps' worth of them, are looked at in a row
 
 

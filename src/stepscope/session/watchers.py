@@ -12,7 +12,6 @@ _TIDY_S = 1.0  # between two times that what was recorded is read back
 # Where nothing but watchers wants it. Waking up is dear, what there is to do then is not:
 _WATCHED_TICKS = 10  # samples of theirs, up to
 _WATCHED_S = 10.0  # between two times that it is read back,
-_GLANCE_S = 5.0  # between two glances at other processes and the machine,
 _FULL_S = 30.0  # that everything is sampled,
 _THOROUGH_S = 60.0  # and that files of others are looked for
 
@@ -55,8 +54,8 @@ def pace_for(watchers: Sequence[Watcher], wanted_s: float | None) -> Pace | None
         return Pace(min((*intervals_s, wanted_s)))
     if not intervals_s:
         return None
-    pace = Pace(_GLANCE_S, _FULL_S, min(intervals_s))
-    return pace._replace(interval_s=max(pace.own_s, min(_GLANCE_S, pace.read_back_s)))
+    pace = Pace(_WATCHED_S, _FULL_S, min(intervals_s))
+    return pace._replace(interval_s=max(pace.own_s, pace.read_back_s))
 
 
 class ReadBack(enum.Enum):

@@ -34,7 +34,7 @@ def test_for_watchers_alone_the_recorder_looks_at_this_process_and_the_thread_sl
         ((1.0, 0.2), 0.2, 2.0),  # it is read back after ten samples
         ((0.1,), 0.1, 1.0),
         ((0.01,), 0.01, 1.0),  # but not more often than every second
-        ((1.0,), 1.0, 5.0),  # there are others to glance at
+        ((1.0,), 1.0, 10.0),
         ((60.0,), 60.0, 60.0),  # who wants to know less often is woken less often
     ):
         pace = pace_for([Watching(one_s) for one_s in intervals_s], None)
@@ -63,6 +63,6 @@ def test_watchers_wait_ten_of_their_samples_but_a_second_at_least() -> None:
 
 
 def test_files_of_others_are_looked_for_now_and_then() -> None:
-    found = looks(Pace(5.0, 30.0, 1.0), 240)
+    found = looks(Pace(10.0, 30.0, 1.0), 240)
     assert 3 <= found.count(ReadBack.ALL_FILES) <= 5
     assert found.count(ReadBack.KNOWN_FILES) > 15
