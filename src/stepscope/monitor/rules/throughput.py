@@ -26,19 +26,20 @@ _KINDS: Final = {Phase.EVALUATION: "validation", Phase.CHECKPOINT_SAVE: "checkpo
 
 @dataclass(slots=True)
 class _Stretch:
-    """Some steps in a row, evaluation and all."""
+    """Some steps in a row, evaluation and all. Not all of them need be told: numbers count all."""
 
     start_ns: int
     first: int  # its first step's number
-    steps: int = 0
+    last: int = 0
+    told: int = 0
     special: int = 0
     end_ns: int = 0
     ordinary_ns: int = 0  # in ordinary steps
     phases_ns: dict[str, int] = field(default_factory=dict)  # of the others
 
     def take(self, seen: StepSeen) -> None:
-        self.steps += 1
-        self.end_ns = seen.end_ns
+        self.told += 1
+        self.last, self.end_ns = seen.number, seen.end_ns
         if not seen.is_special:
             self.ordinary_ns += seen.duration_ns
             return
@@ -47,17 +48,21 @@ class _Stretch:
             self.phases_ns[phase] = self.phases_ns.get(phase, 0) + took_ns
 
     @property
+    def steps(self) -> int:
+        return self.last - self.first + 1
+
+    @property
     def step_s(self) -> float:
         """Of a step, with all that lay between."""
         return (self.end_ns - self.start_ns) / 1e9 / self.steps
 
     @property
     def ordinary_s(self) -> float:
-        ordinary = self.steps - self.special
+        ordinary = self.told - self.special
         return self.ordinary_ns / 1e9 / ordinary if ordinary else 0.0
 
     def phase_s(self, phase: str) -> float:
-        return self.phases_ns.get(phase, 0) / 1e9 / self.steps
+        return self.phases_ns.get(phase, 0) / 1e9 / self.told
 
 
 class _Rank:
@@ -86,7 +91,7 @@ class ThroughputRule(Rule):
 
     def step(self, seen: StepSeen) -> None:
         rank = self._ranks[seen.rank]
-        if rank.open is None:
+        if rank.open is None or seen.number <= rank.open.last:  # or it was started again
             rank.open = _Stretch(seen.start_ns, seen.number)
         rank.open.take(seen)
         least = max(1, self._settings.steps)
