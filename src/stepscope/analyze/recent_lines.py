@@ -8,7 +8,7 @@ from typing import NamedTuple
 from stepscope.model.details import PhaseStacks
 from stepscope.model.finding import Location
 
-__all__ = ["GrownLine", "grown_line", "standing_line"]
+__all__ = ["GrownLine", "grown_line", "heaviest_line", "standing_line"]
 
 
 class GrownLine(NamedTuple):
@@ -35,6 +35,16 @@ def standing_line(stacks: Iterable[PhaseStacks]) -> tuple[Location, str, float] 
         return None
     location, phase = best = max(spent, key=spent.__getitem__)
     return location, phase, spent[best] / total_ms
+
+
+def heaviest_line(stacks: Iterable[PhaseStacks], phase: str) -> tuple[Location, float] | None:
+    """The line of that phase that takes most, and its share of all the time that was seen. None: no
+    line of the user's was seen in it."""
+    rates = _rates(stacks, phase)
+    if not rates:
+        return None
+    best = max(rates, key=rates.__getitem__)
+    return best, rates[best]
 
 
 def grown_line(

@@ -12,7 +12,7 @@ from stepscope.analyze.tally import Step
 from stepscope.model import names
 from stepscope.model.event import Batch
 from stepscope.model.phases import Phase
-from stepscope.model.watching import StepSeen
+from stepscope.model.watching import StepSeen, StepsPassed
 
 __all__ = ["StepsSeen"]
 
@@ -51,10 +51,12 @@ class StepsSeen:
         new, self._new = self._new, []
         return new
 
-    def skip(self, batch: Batch) -> None:
-        """Instead of `update`: its steps are counted, and are not told."""
+    def skip(self, batch: Batch) -> StepsPassed | None:
+        """Instead of `update`: its steps are counted, and are not told. None: none ended in it."""
         start_ns = self._gap.start_ns or self._last_ns
-        self._gap = _Gap(start_ns, _end_ns(batch), self._gap.steps + _optimizer_steps(batch))
+        steps, last_ns = _optimizer_steps(batch)
+        self._gap = _Gap(start_ns, _end_ns(batch), self._gap.steps + steps)
+        return StepsPassed(self._rank, self._steps + self._gap.steps, last_ns) if steps else None
 
     @property
     def untold(self) -> int:
@@ -91,12 +93,15 @@ class StepsSeen:
         )
 
 
-def _optimizer_steps(batch: Batch) -> int:
-    """Of the optimizer that made most: several in a row are one step, and one that runs another
-    inside its own (GradScaler) is one, too."""
+def _optimizer_steps(batch: Batch) -> tuple[int, int]:
+    """How many, and when the last one ended. Of the optimizer that made most: several in a row are
+    one step, and one that runs another inside its own (GradScaler) is one, too."""
     args, steps = batch.columns["arg"], batch.columns["step"]
-    made = {(args[at], steps[at]) for _, at in batch.places((names.OPTIMIZER_STEP,))}
-    return max(Counter(optimizer for optimizer, _ in made).values(), default=0)
+    places = [at for _, at in batch.places((names.OPTIMIZER_STEP,))]
+    made = {(args[at], steps[at]) for at in places}
+    times_ns, lasted_ns = batch.columns["time_ns"], batch.columns["duration_ns"]
+    last_ns = max((times_ns[at] + lasted_ns[at] for at in places), default=0)
+    return max(Counter(optimizer for optimizer, _ in made).values(), default=0), last_ns
 
 
 def _end_ns(batch: Batch) -> int:

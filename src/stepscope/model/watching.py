@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from stepscope.model.finding import Location, Recommendation
 
-__all__ = ["Condition", "Crossing", "Explain", "Explained", "Reading", "StepSeen"]
+__all__ = ["Condition", "Crossing", "Explain", "Explained", "Reading", "StepSeen", "StepsPassed"]
 
 
 class Reading(NamedTuple):
@@ -55,6 +55,15 @@ class StepSeen(NamedTuple):
     @property
     def duration_ns(self) -> int:
         return self.end_ns - self.start_ns
+
+
+class StepsPassed(NamedTuple):
+    """Steps that are over and were counted, but not looked at. number, end_ns: of the last of them;
+    the number may be a few too low."""
+
+    rank: int
+    number: int
+    end_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from stepscope.model.alert import Alert
-from stepscope.model.watching import Condition, Explain, Explained, Reading, StepSeen
+from stepscope.model.watching import Condition, Explain, Explained, Reading, StepSeen, StepsPassed
 from stepscope.monitor.active_time import ActiveTime
 from stepscope.monitor.alerts import Identity, Moment, joined, raised, resolved
 from stepscope.monitor.incidents import Held, Incident, Incidents
@@ -82,6 +82,16 @@ class Monitor:
             except Exception as error:  # noqa: BLE001 - it may be the user's; the others go on
                 self._switch_off(entry, error)
 
+    def passed(self, steps: StepsPassed) -> None:
+        """Steps of a rank are over that are not going to be told."""
+        self._notice(steps.end_ns)
+        steps = steps._replace(end_ns=self._clock.active(steps.end_ns))
+        for entry in self._of_passed:
+            try:
+                entry.rule.passed(steps)
+            except Exception as error:  # noqa: BLE001 - it may be the user's; the others go on
+                self._switch_off(entry, error)
+
     def reading(self, reading: Reading) -> None:
         """A value was read. Of what is not finite only rules about losses hear."""
         self._notice(reading.time_ns)
@@ -137,6 +147,11 @@ class Monitor:
         """As bad as they are now, the oldest first."""
         numbers = [one.number for one in self._incidents.open]
         return [self._told[number].alert for number in numbers if number in self._told]
+
+    @property
+    def pending(self) -> list[Condition]:
+        """What holds at this moment, and is an alert if it goes on."""
+        return self._incidents.pending
 
     def wants_capture(self, alert: Alert) -> bool:
         """Whether a closer look is to be taken for it. A yes is said once, and counts as one of
@@ -253,4 +268,5 @@ class Monitor:
         """Most rules hear of one of the two only, and there may be thousands a second."""
         self._entries = rules
         self._of_steps = [one for one in rules if one.hears("step")]
+        self._of_passed = [one for one in rules if one.hears("passed")]
         self._of_readings = [one for one in rules if one.hears("reading")]

@@ -116,6 +116,15 @@ class Incidents:
                 del self._quiet[key]
         return Changes(opened, closed)
 
+    @property
+    def pending(self) -> list[Condition]:
+        """Those that hold and are not told yet."""
+        return [
+            seen.condition
+            for seen in self._seen.values()
+            if seen.incident is None and not seen.is_muted
+        ]
+
     def close_all(self, now_ns: int) -> list[Incident]:
         """The run is over, and what went on with it."""
         self._now_ns = max(now_ns, self._now_ns)

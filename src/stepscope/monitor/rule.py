@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stepscope.model.watching import Condition, Reading, StepSeen
+from stepscope.model.watching import Condition, Reading, StepSeen, StepsPassed
 
 __all__ = ["Rule"]
 
@@ -21,6 +21,9 @@ class Rule:
 
     def step(self, seen: StepSeen) -> None:
         """A step is over."""
+
+    def passed(self, steps: StepsPassed) -> None:
+        """Steps are over that nobody looked at: there are more than can be afforded."""
 
     def reading(self, reading: Reading) -> None:
         """A metric was read; its value is finite, except for a loss."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stepscope.advise.catalogue import recommend
-from stepscope.analyze.recent_lines import grown_line, standing_line
+from stepscope.analyze.recent_lines import grown_line, heaviest_line, standing_line
 from stepscope.analyze.words import bytes_text
 from stepscope.model.finding import Finding, Location
 from stepscope.model.kinds import KINDS
@@ -23,6 +23,7 @@ __all__ = ["Explainer"]
 _BEFORE_NS = 45_000_000_000  # how far back a slow-down is compared with what was
 _LOOK_NS = 5_000_000_000  # a stall: its last seconds
 _MACHINES = 0.5  # of a slow-down: if the machine explains so much of it, no line is to blame
+_NOT_BEFORE = "What it took before was not seen: stacks are sampled all the time by stepscope run."
 _NO_LINE = "No line of the program's own was seen there."
 
 
@@ -91,6 +92,8 @@ class Explainer:
         began_ns, now_ns = condition.began_ns, self._now_ns()
         before = self._fold.stacks_since(condition.rank, began_ns - _BEFORE_NS, began_ns)
         after = self._fold.stacks_since(condition.rank, began_ns, now_ns)
+        if not before:
+            return _now_only(condition, heaviest_line(after, phase))
         found = grown_line(before, after, phase, condition.measures.get("ratio", 1.0))
         if found is None:
             return Explained(missing=(_NO_LINE,))
@@ -124,6 +127,17 @@ class Explainer:
             f" after step {grown.first_step:,}."
         )
         return Explained(location=_of_rank(grown.location, condition.rank), evidence=(evidence,))
+
+
+def _now_only(condition: Condition, found: tuple[Location, float] | None) -> Explained:
+    """Stacks were not sampled before it began."""
+    if found is None:
+        return Explained(missing=(_NO_LINE,))
+    location, share = found
+    evidence = f"That line takes {share * 100:.0f} % of the time now, the most in that phase."
+    return Explained(
+        location=_of_rank(location, condition.rank), evidence=(evidence,), missing=(_NOT_BEFORE,)
+    )
 
 
 def _of_finding(found: Finding) -> Explained:

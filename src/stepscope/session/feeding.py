@@ -16,7 +16,7 @@ from stepscope.collect.limits import OwnLimits
 from stepscope.model import names
 from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
-from stepscope.model.watching import Reading, StepSeen
+from stepscope.model.watching import Reading, StepSeen, StepsPassed
 from stepscope.session.step_budget import StepBudget
 
 __all__ = ["Feed", "Hears", "Newest", "memory_limit_bytes"]
@@ -57,6 +57,13 @@ class HearsOfEnds(Protocol):
     """Wants to know that the process of a rank that trained is gone."""
 
     def left(self, rank: int) -> None: ...
+
+
+@runtime_checkable
+class HearsOfPassed(Protocol):
+    """Wants to know of steps that nobody looked at."""
+
+    def passed(self, steps: StepsPassed) -> None: ...
 
 
 class Feed:
@@ -149,7 +156,11 @@ class Feed:
             with self._budget:
                 self._look_at(one, batch.part(0, rows))
         if rows < batch.count:
-            one.steps.skip(batch.part(rows, batch.count))
+            passed = one.steps.skip(batch.part(rows, batch.count))
+            if passed is not None and self._trains.get(one.process.rank) is one:
+                for listener in self._listeners:
+                    if isinstance(listener, HearsOfPassed):
+                        listener.passed(passed)
 
     def _look_at(self, one: _Process, batch: Batch) -> None:
         for seen in one.steps.update(batch):

@@ -24,6 +24,7 @@ from stepscope.session.machine_speed import MachineSpeed
 from stepscope.session.monitor_figures import Watched, monitoring_summary, nothing_measured
 from stepscope.session.monitor_settings import run_name
 from stepscope.session.step_budget import StepBudget
+from stepscope.session.suspicion import Suspicion
 
 if TYPE_CHECKING:
     from stepscope.session.monitor_sinks import MonitorSinks
@@ -84,6 +85,7 @@ class MonitorInside:
         identity = Identity(run_name(), platform.node())
         self._monitor = Monitor(self._settings, identity, self._explain, lambda: uuid.uuid4().hex)
         self._speed = MachineSpeed()
+        self._suspicion = Suspicion(engine.recorder)
         self._feed = Feed(
             self._speed, self._monitor, budget=StepBudget(self.interval_s), window_s=_STEP_WINDOW_S
         )
@@ -111,6 +113,7 @@ class MonitorInside:
             self._look_at(engine)
             self._note_time(engine)
             self._tell(monitor.ended(self._watched.end_ns, time.time()))
+            self._suspicion.end()
             self._summary = None
         atexit.unregister(self.stop)
         self._callbacks.wait(_CALLBACKS_S)
@@ -154,6 +157,7 @@ class MonitorInside:
             monitor.pause(self._looked_ns, now_ns)
         self._looked_ns = now_ns
         self._tell(monitor.tick(now_ns, time.time()))
+        self._suspicion.update(monitor.pending)
         for alert in monitor.open_alerts:  # it may have become worse
             self._tell_callbacks(alert)
         if self._sinks is not None:
@@ -194,6 +198,7 @@ class MonitorInside:
         from stepscope.session.recent import recent_fold
 
         engine = self._engine or inside()
+        self._suspicion.confirm(condition)
         fold = recent_fold(engine.run, engine.base) if condition.asks else RunFold()
         now_ns = engine.recorder.now_ns
         return Explainer(fold, self._speed, now_ns, self._add_problem)(condition)

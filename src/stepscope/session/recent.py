@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from stepscope.analyze.phases import StepTime
+from stepscope.analyze.tally import Step
 from stepscope.errors import StepscopeError
 from stepscope.model.event import Batch
 from stepscope.session.analysis import RunFold
@@ -20,7 +22,7 @@ _MOST_WORKERS: Final = 8
 
 def recent_fold(run: Path, base: Path) -> RunFold:
     """Of the process whose files begin with `base` and of the newest processes beside it."""
-    fold = RunFold()
+    fold = RunFold(watcher=lambda process: _pass_by)  # who watches has the last stacks kept
     for path in _newest_files(run, base):
         reader = FramesReader(path)
         try:
@@ -30,6 +32,10 @@ def recent_fold(run: Path, base: Path) -> RunFold:
         if reader.process is not None:
             fold.update(reader.process, batches)
     return fold
+
+
+def _pass_by(step: Step, time: StepTime) -> None:
+    """Steps are told elsewhere."""
 
 
 def _newest_files(run: Path, base: Path) -> Iterator[Path]:

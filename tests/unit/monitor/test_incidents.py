@@ -53,6 +53,17 @@ def test_a_moment_is_not_held_long_enough_to_be_told() -> None:
     assert [(what, keys) for _, what, keys in looks.log] == [("opened", ("rank 0",))]
 
 
+def test_what_holds_and_is_not_told_yet_is_pending() -> None:
+    looks = Looks().look(condition(key="a"), hold_s=3.0)
+    assert [one.key for one in looks.incidents.pending] == ["a"]
+    looks.look(condition(key="a"), hold_s=3.0, times=3)
+    assert looks.incidents.pending == [], "it is told"
+    looks.look(times=6)
+    assert looks.log[-1][1] == "closed"
+    looks.look(condition(key="a"), hold_s=3.0, times=5)
+    assert looks.incidents.pending == [], "it came back within its cool-down"
+
+
 def test_a_gap_shorter_than_resolving_takes_is_no_end() -> None:
     looks = Looks()
     for _ in range(10):

@@ -297,11 +297,41 @@ stepscope.metric("heat", 2.0)
 """
 
 
-@pytest.mark.parametrize(("program", "printed"), [(NOTHING, ""), (LEFT_RUNNING, "told\n")])
-def test_in_a_program_of_its_own(program: str, printed: str) -> None:
+STANDS_STILL = """
+import time, torch
+from stepscope import PerformanceMonitor, ProfilingConfig
+torch.set_num_threads(1)
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+rules = {"rules": {"stall": {"least": "1s"}, "anomaly": {"enabled": False}}}
+config = ProfilingConfig(rules=rules, monitoring_interval=0.1, alert_threshold=0.1)
+def train(steps):
+    for _ in range(steps):
+        model(torch.ones(4, 8)).sum().backward()
+        optimizer.step()
+        time.sleep(0.005)
+def stands_still():
+    while not monitor.alerts and time.monotonic() < end_s:
+        time.sleep(0.05)
+with PerformanceMonitor(config) as monitor:
+    train(200)
+    end_s = time.monotonic() + 60.0
+    stands_still()
+    stall = monitor.alerts[0]
+    print(stall.rule, stall.finding.location.function)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [(NOTHING, ""), (LEFT_RUNNING, "told\n"), (STANDS_STILL, "stall stands_still\n")],
+)
+def test_in_a_program_of_its_own(program: str, printed: str, tmp_path: Path) -> None:
     """Switched off it does nothing at all. Left running, it tells what it knows at the end, and a
-    function that hangs does not hold that up."""
+    function that hangs does not hold that up. What stands still is found where it stands."""
+    script = tmp_path / "train.py"
+    script.write_text(program)
     ended = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, printed, "")

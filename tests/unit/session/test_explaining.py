@@ -73,6 +73,19 @@ def test_a_slow_down_is_the_line_that_takes_longer(recorded: Recorded) -> None:
     assert found.recommendation.expected_speedup == (1.0, 2.0)
 
 
+def test_without_stacks_of_before_it_is_the_line_that_takes_most_and_that_is_said(
+    recorded: Recorded,
+) -> None:
+    recorded.after = (
+        phase("forward", 80, {WORK: 0.25, LOG: 0.75}),
+        phase("backward", 20, {WORK: 1.0}),
+    )
+    found = explained(recorded, "phase:forward", "slowdown")
+    assert found.location.line == 20
+    assert found.evidence == ("That line takes 60 % of the time now, the most in that phase.",)
+    assert "was not seen" in found.missing[0]
+
+
 def test_a_machine_that_is_slower_is_no_fault_of_a_line(recorded: Recorded) -> None:
     recorded.before = (phase("forward", 100, {WORK: 0.9}),)
     recorded.after = (phase("forward", 100, {WORK: 0.9}),)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from stepscope.model import names
 from stepscope.model.event import Batch
-from stepscope.model.watching import StepSeen
+from stepscope.model.watching import StepSeen, StepsPassed
 from stepscope.session.feeding import Feed
 from stepscope.session.step_budget import StepBudget
 from tests.unit.analyze.made import batch, span, training
@@ -72,6 +72,26 @@ def test_all_steps_are_counted_up_to_now() -> None:
         clocks.now_ns = second * S
         feed.update(PROGRAM, [seconds_of_steps(second)])
     assert 640 - 10 <= ear.steps[-1].number + feed.untold_steps <= 640
+
+
+def test_a_monitor_hears_when_the_last_step_ended_that_was_passed_by() -> None:
+    class PassedEar(Ear):
+        def __init__(self) -> None:
+            super().__init__()
+            self.passed_by: list[StepsPassed] = []
+
+        def passed(self, steps: StepsPassed) -> None:
+            self.passed_by.append(steps)
+
+    clocks, ear = Clocks(50_000_000), PassedEar()
+    feed = Feed(ear, budget=clocks.budget())
+    for second in range(30):
+        clocks.now_ns = second * S
+        feed.update(PROGRAM, [seconds_of_steps(second)])
+        if second > 2 and second % 10:  # every ten seconds some are looked at
+            last = ear.passed_by[-1]
+            assert last.end_ns == (second + 1) * S
+            assert 10 * (second + 1) - 10 <= last.number <= 10 * (second + 1)
 
 
 def test_several_optimizers_in_a_row_are_one_step_where_they_are_passed_by_too() -> None:

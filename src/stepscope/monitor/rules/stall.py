@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import Final
 
-from stepscope.model.watching import Condition, Reading, StepSeen
+from stepscope.model.watching import Condition, Reading, StepSeen, StepsPassed
 from stepscope.monitor.judge import graded
 from stepscope.monitor.rule import Rule
 from stepscope.monitor.rule_settings import Stall
@@ -77,8 +77,15 @@ class StallRule(Rule):
         rank.steps += 1
         if rank.steps % _REFRESH == 0 or rank.steps < _RECENT:
             rank.usual_s = median(rank.ordinary_s)
-        if seen.end_ns >= rank.last_end_ns:
-            rank.last_end_ns, rank.number = seen.end_ns, seen.number
+        self._note_end(rank, seen.end_ns, seen.number)
+
+    def passed(self, steps: StepsPassed) -> None:
+        if steps.rank in self._ranks:
+            self._note_end(self._ranks[steps.rank], steps.end_ns, steps.number)
+
+    def _note_end(self, rank: _Rank, end_ns: int, number: int) -> None:
+        if end_ns >= rank.last_end_ns:
+            rank.last_end_ns, rank.number = end_ns, number
 
     def reading(self, reading: Reading) -> None:
         rank = self._ranks.get(reading.rank)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stepscope.model.watching import Reading, StepSeen
+from stepscope.model.alert import Alert
+from stepscope.model.watching import Reading, StepSeen, StepsPassed
 from stepscope.monitor.rule_settings import Stall
 from stepscope.monitor.rules.stall import StallRule
 from tests.unit.monitor.streams import SECOND_NS, Run, monitor_of
@@ -92,3 +93,25 @@ def test_a_process_that_has_ended_makes_no_steps_and_is_no_stall() -> None:
     rule, end_s = rule_after(20, step_s=1.0)
     rule.left(0)
     assert not is_stalled(rule, end_s + 1000.0)
+
+
+def test_steps_that_nobody_looked_at_are_steps_all_the_same() -> None:
+    monitor = monitor_of({"rules": {"stall": {"least": "5s"}}})
+    run = Run(monitor).train(100)
+    start_ns = int(run.now_s * SECOND_NS)
+    told: list[tuple[int, Alert]] = []
+    for second in range(1, 60):
+        now_ns = start_ns + second * SECOND_NS
+        if second < 40:
+            monitor.passed(StepsPassed(0, 100 + 10 * second, now_ns - SECOND_NS // 2))
+        told += [(second, alert) for alert in monitor.tick(now_ns, 0.0)]
+    (second, stall), *_ = told
+    assert stall.rule == "stall"
+    assert 44 <= second <= 46
+    assert "The last step, 490, ended" in " ".join(stall.finding.evidence)
+
+
+def test_steps_of_a_rank_that_was_never_seen_are_no_reason_to_wait_for_it() -> None:
+    monitor = monitor_of({"rules": {"stall": {"least": "5s"}}})
+    monitor.passed(StepsPassed(3, 100, 0))
+    assert monitor.tick(3600 * SECOND_NS, 0.0) == []

@@ -1,0 +1,77 @@
+"""Stacks are sampled while something is suspected, and not otherwise."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepscope.model import names
+from stepscope.record.core import core
+from stepscope.record.recorder import Recorder
+from stepscope.session.suspicion import Suspicion
+from tests.contract.frames_reader import decode
+from tests.unit.monitor.streams import condition
+
+SLOW, FULL = condition(asks="phase:forward"), condition(rule="memory", asks="memory")
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Any:
+    recorder = Recorder(core)
+    recorder.open(str(tmp_path / "p"), b"{}")
+    yield recorder
+    recorder.close()
+
+
+def stacks(recorder: Recorder, folder: Path) -> int:
+    recorder.flush()
+    found = b"".join(path.read_bytes() for path in sorted(folder.glob("*.frames")))
+    return len(decode(found).named(names.STACK)) if found else 0
+
+
+def wait_for_more(recorder: Recorder, folder: Path, than: int) -> None:
+    end_s = time.monotonic() + 30.0
+    while stacks(recorder, folder) <= than:
+        assert time.monotonic() < end_s, "no stack was sampled"
+        time.sleep(0.02)
+
+
+def test_while_something_is_suspected_stacks_are_sampled(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    suspicion = Suspicion(recorder)
+    suspicion.update([])
+    suspicion.update([FULL])
+    assert stacks(recorder, tmp_path) == 0, "of memory stacks tell nothing"
+    suspicion.update([FULL, SLOW])
+    wait_for_more(recorder, tmp_path, 5)
+    suspicion.update([])
+    before = stacks(recorder, tmp_path)
+    time.sleep(0.2)
+    assert stacks(recorder, tmp_path) == before
+
+
+def test_what_was_not_suspected_is_looked_at_for_a_moment(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    suspicion = Suspicion(recorder)
+    suspicion.confirm(FULL)
+    assert stacks(recorder, tmp_path) == 0
+    stands = threading.Event()
+    thread = threading.Thread(target=stands.wait)
+    thread.start()
+    suspicion.confirm(condition(asks="stall"))
+    stands.set()
+    thread.join()
+    before = stacks(recorder, tmp_path)
+    assert before > 5
+    time.sleep(0.1)
+    assert stacks(recorder, tmp_path) == before, "a moment, and no longer"
+
+
+def test_an_end_without_a_beginning_is_none(recorder: Recorder) -> None:
+    Suspicion(recorder).end()
