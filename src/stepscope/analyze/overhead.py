@@ -41,17 +41,19 @@ class OwnCost:
     sampled_ns: float = (
         0.0  # what looking closer at some steps took: layers, traits, operators, memory
     )
+    reference_ns: float = 0.0  # in the piece of work that tells the machine's speed
     dropped: int = 0
     lost: int = 0
     failures: dict[str, int] = field(default_factory=dict)  # what went wrong → how often
 
     @property
     def hooks_ns(self) -> float | None:
-        """Time of the program that went by in hooks."""
+        """Time of the program that went by in hooks, and in what they do between steps."""
         if self.call_cost_ns is None:
             return None
         recorded_ns = self.calls * self.call_cost_ns + self.clocks * (self.clock_cost_ns or 0.0)
-        return recorded_ns + self.probes * (self.probe_cost_ns or 0.0) + self.sampled_ns
+        looked_ns = self.probes * (self.probe_cost_ns or 0.0)
+        return recorded_ns + looked_ns + self.sampled_ns + self.reference_ns
 
 
 def together(first: OwnCost, second: OwnCost) -> OwnCost:
@@ -89,9 +91,10 @@ class OwnCostFold:
     def __init__(self) -> None:
         self._latest: dict[str, float] = {}
         self._failures: dict[str, int] = {}
+        self._reference_ns = 0.0
 
     def update(self, batch: Batch) -> None:
-        wanted = {n: name for n, name in batch.names.items() if name.startswith("stepscope.")}
+        wanted = {n: name for n, name in batch.names.items() if _is_own(name)}
         if not wanted:
             return
         columns = batch.columns
@@ -100,6 +103,8 @@ class OwnCostFold:
             if name == names.HOOK_FAILED:
                 text = batch.names.get(columns["text"][place], "an unnamed place")
                 self._fail(text)
+            elif name == names.REFERENCE_NS:
+                self._reference_ns += columns["value"][place]
             elif name is not None:
                 value = columns["value"][place]
                 self._latest[name] = max(value, self._latest.get(name, value))
@@ -125,10 +130,15 @@ class OwnCostFold:
             looks_ns=latest.get(names.OWN_LOOKS_NS, 0.0),
             run_cost_ns=latest.get(names.OWN_RUN_COST_NS, 0.0),
             sampled_ns=sum(latest.get(name, 0.0) for name in _SAMPLED),
+            reference_ns=self._reference_ns,
             dropped=int(latest.get(names.OWN_DROPPED, 0)),
             lost=int(latest.get(names.OWN_LOST, 0)),
             failures=dict(self._failures),
         )
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith("stepscope.") or name == names.REFERENCE_NS
 
 
 def overhead(

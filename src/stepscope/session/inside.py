@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from stepscope.analyze.operations import OperationFold, OperationUse
+from stepscope.analyze.operations import OperationUse
 from stepscope.collect.imports import when_imported
 from stepscope.collect.own_memory import watch_own_process
 from stepscope.collect.system import Source, SystemCollector, system_sources
@@ -21,6 +21,7 @@ from stepscope.model import names
 from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
 from stepscope.session.header import Moment
+from stepscope.session.operation_table import OperationTable, say_run_cost
 from stepscope.session.program import Program, program_here
 from stepscope.session.watchers import Pace, ReadBack, Schedule, Watcher, pace_for
 from stepscope.store.tail import News, RunTail
@@ -33,21 +34,10 @@ __all__ = ["Follower", "Inside", "current", "inside"]
 _COST_SHARE = 100  # readings at the ends of runs may take a hundredth of the time
 _LEAST_NS = 10_000_000  # between two of them
 _LINGER_SAMPLES = 4  # the sampler goes on for so long after the last run has ended
-_CALIBRATIONS = 5  # few: reading memory has a budget, which they use up
 _PATIENCE_S = 0.1  # with a sampler that is at work at that moment
 _NEVER_S = 1e9
 _FILES_KEPT = 24  # of 8 MiB each: what is older is dropped, and its totals stay
 _NOWHERE = "/nonexistent/stepscope"  # events are counted as lost; totals are known without them
-_SAID_AT_ONCE = 512  # operations whose totals are recorded between two flushes: rings are short
-_TOTALS = {
-    "calls": names.OPERATION_CALLS,
-    "failed": names.OPERATION_FAILED,
-    "wall_ns": names.OPERATION_WALL_NS,
-    "user_ns": names.OPERATION_USER_NS,
-    "system_ns": names.OPERATION_SYSTEM_NS,
-    "shortest_ns": names.OPERATION_SHORTEST_NS,
-    "longest_ns": names.OPERATION_LONGEST_NS,
-}
 
 
 class Follower(Protocol):
@@ -67,15 +57,13 @@ class Inside:
         self._program = program
         self.recorder = program.recorder
         core = self.recorder.core
-        self._ids = {key: self.recorder.intern(name) for key, name in _TOTALS.items()}
-        self._name = self.recorder.intern(names.OPERATION)
         self._sources: tuple[Source, ...] = ()
         self.can_reset_peak = core.watch_memory(
             self.recorder.intern(names.PROCESS_RSS_BYTES),
             self.recorder.intern(names.PROCESS_PEAK_RSS_BYTES),
         )
-        self._say_run_cost()
-        self._operations: dict[str, Operation] = {}
+        say_run_cost(self.recorder)
+        self._operations = OperationTable(self.recorder)
         self._followers: list[Follower] = []
         self._at_tick: list[Callable[[], None]] = []
         self._watchers: list[Watcher] = []
@@ -101,6 +89,7 @@ class Inside:
     def _after_fork(self) -> None:
         """In a forked child: what was measured is the parent's."""
         self._is_forked = True
+        self._operations.after_fork()
         self._begin()
         for follower in self._followers:
             follower.after_fork()
@@ -108,23 +97,9 @@ class Inside:
         for watcher in watchers:
             watcher.after_fork()
 
-    def _say_run_cost(self) -> None:
-        """What one run of an operation takes of the program, measured on one that does nothing."""
-        recorder = self.recorder
-        empty = recorder.core.Operation(0, 0, 1)  # without a name: nothing of it is recorded
-        best_ns = 1 << 40
-        for _ in range(_CALIBRATIONS):
-            began_ns = recorder.now_ns()
-            with empty.run():
-                pass
-            best_ns = min(best_ns, recorder.now_ns() - began_ns)
-        recorder.sample(recorder.intern(names.OWN_RUN_COST_NS), float(best_ns))
-
     def _begin(self) -> None:
         self.lock = threading.RLock()
         self._gone: deque[tuple[str, Sequence[Follower]]] = deque()
-        self._said: dict[str, int] = {}  # identity → number of runs in the totals last recorded
-        self._fold = OperationFold(os.getpid())
         self._tail = RunTail(self._program.run, self._is_ours)
         self._idle = 0
         self._looks_ns = self._sampler_cpu_ns = 0  # what we cost
@@ -157,14 +132,9 @@ class Inside:
     def operation(self, identity: str, keep: int, interval_s: float) -> Operation:
         """The operation of that identity; `interval_s`: how often to sample while it runs."""
         with self.lock:
-            found = self._operations.get(identity)
-            if found is None:
-                number = self.recorder.intern(identity)
-                found = self.recorder.core.Operation(self._name, number, keep)
-                self._operations[identity] = found
             self._interval_s = min(self._interval_s, interval_s)
             self._collector.interval_s = self._interval_s
-            return found
+            return self._operations.get(identity, keep)
 
     def forget(self, prefix: str, followers: Sequence[Follower] = ()) -> None:
         """Operations of a profiler that nobody has any more: what is recorded of them stays.
@@ -177,10 +147,7 @@ class Inside:
         while self._gone:
             prefix, followers = self._gone.popleft()
             self._followers = [one for one in self._followers if one not in followers]
-            for identity in [one for one in self._operations if one.startswith(prefix)]:
-                del self._operations[identity]
-                self._said.pop(identity, None)
-                self._fold.forget(identity)
+            self._operations.forget(prefix)
 
     def mark(self, name: str, identity: str, arg: int = 0) -> None:
         """An event about an operation."""
@@ -217,8 +184,7 @@ class Inside:
 
     def _goes_on(self) -> bool:
         """Asked by the sampler after each sample: is anything running, or was it just now?"""
-        running = any(one.totals()["running"] for one in list(self._operations.values()))
-        self._idle = 0 if running else self._idle + 1
+        self._idle = 0 if self._operations.is_any_running else self._idle + 1
         goes_on = self._set_pace()
         try:
             self._read_back()
@@ -298,7 +264,7 @@ class Inside:
     def pull(self) -> None:
         """Takes in what was recorded since the last time."""
         with self.lock:
-            self._say_totals()
+            self._operations.say_totals()
             self._say_cost()
             self.recorder.flush()
             self._give_out(self._tail.read_new())
@@ -307,9 +273,8 @@ class Inside:
     def _give_out(self, found: Iterable[News]) -> None:
         for news in found:
             batches = [batch for batch in news.batches if not _is_tracked(batch)]
-            if news.base == self._program.base and self._operations:
-                for batch in batches:
-                    self._fold.update(batch)
+            if news.base == self._program.base:
+                self._operations.update(batches)
             for follower in self._followers:
                 follower.update(news.process, batches)
 
@@ -325,19 +290,6 @@ class Inside:
         own = self._program.base
         return sum(1 for _ in own.parent.glob(f"{own.name}.*.frames")) > _FILES_KEPT
 
-    def _say_totals(self) -> None:
-        said = 0
-        for identity, operation in self._operations.items():
-            totals = operation.totals()
-            if totals["calls"] != self._said.get(identity, 0):
-                said += 1
-                if said % _SAID_AT_ONCE == 0:
-                    self.recorder.flush()
-                self._said[identity] = totals["calls"]
-                text = self.recorder.intern(identity)
-                for key, number in self._ids.items():
-                    self.recorder.mark(number, totals[key], text)
-
     def _say_cost(self) -> None:
         sample, intern = self.recorder.sample, self.recorder.intern
         sample(intern(names.OWN_LOOKS_NS), float(self._looks_ns))
@@ -347,13 +299,13 @@ class Inside:
         """What an operation used, over all runs that have ended; None: none has."""
         self.look()  # the last run may have ended since
         self.pull()
-        return self._fold.get(identity)
+        return self._operations.used.get(identity)
 
     def use_between(self, identity: str, start_ns: int) -> OperationUse:
         """What a run that began then and goes on used; its own CPU time is not in it."""
         self.look()
         self.pull()
-        return self._fold.between(identity, start_ns, self.recorder.now_ns())
+        return self._operations.used.between(identity, start_ns, self.recorder.now_ns())
 
     def use_sampled(self, identity: str, start_ns: int) -> OperationUse:
         """The same, with its CPU time as it was sampled: for those who did not ask at the start."""
@@ -364,7 +316,7 @@ class Inside:
     def use_then(self, identity: str, start_ns: int, end_ns: int) -> OperationUse:
         """What was used between two moments that are over."""
         self.pull()
-        return self._fold.between(identity, start_ns, end_ns)
+        return self._operations.used.between(identity, start_ns, end_ns)
 
     def at_tick(self, callback: Callable[[], None]) -> None:
         """Call it with each sample that the sampler's thread takes."""

@@ -52,6 +52,15 @@ def test_the_figures_are_medians_over_the_rounds() -> None:
     assert figures["same_losses"]
 
 
+def test_dead_sinks_are_compared_with_no_sinks_too() -> None:
+    rounds = [Comparison(BARE, BARE, 1.02, by) for by in (0.99, 1.001, 1.1)]
+    figures = figures_of(rounds)
+    assert figures["against_watched"]["median"] == pytest.approx(1.001)
+    assert "against_watched" not in figures_of([Comparison(BARE, BARE, 1.0)])
+    (target,) = [t for t in targets_of({DEAD_SINKS: figures}) if "against watched" in t.name]
+    assert target.ok
+
+
 def test_memory_that_hides_below_an_early_peak_counts() -> None:
     # GIVEN the same peak, but 12 MB more at the end
     figures = figures_of([Comparison(replace(BARE, rss_bytes=302e6), BARE, 1.0)])
@@ -75,7 +84,7 @@ def test_ours_must_be_the_lightest_of_the_tools_but_not_of_the_bare_runs() -> No
         "stepscope": ours,
         "stepscope --level detailed": median_figures(step_ratio=1.03),
         WATCHED: median_figures(step_ratio=1.006),
-        DEAD_SINKS: median_figures(step_ratio=1.007),
+        DEAD_SINKS: median_figures(step_ratio=1.007, against_watched=1.001),
         "pyinstrument": median_figures(step_ratio=1.3),
         "torch.profiler": median_figures(step_ratio=1.1),
     }
@@ -84,7 +93,7 @@ def test_ours_must_be_the_lightest_of_the_tools_but_not_of_the_bare_runs() -> No
     targets = targets_of(tools)
 
     # THEN
-    assert [target.ok for target in targets] == [True] * 9
+    assert [target.ok for target in targets] == [True] * 10
     assert targets[1].limit == 1.1, "ours at another level is no other tool"
 
 
