@@ -298,6 +298,10 @@ LogTotals logs_totals(void) {
 void logs_after_fork(void) {
     pthread_mutex_init(&logs_lock, NULL);
     generation++;
+    cpu_every_ns = CPU_EVERY_NS;
+    skips_cpu = false;
+    cpu_steps = 0;
+    cpu_read_ns = 0;
     for (ThreadLog *log = first_log, *next; log; log = next) {
         next = log->next;
         if (log != this_log) free(log);

@@ -76,7 +76,7 @@ bool vitals_sample(int64_t now, uint32_t step) {
         sample(now, step);
         vitals.at_steps = 0;
     }
-    bool is_full = vitals.count > ROOM - 2;
+    bool is_full = vitals.count > ROOM - 4; /* there has to be room for one more at the end of a step */
     pthread_mutex_unlock(&vitals.lock);
     return is_full;
 }

@@ -496,6 +496,8 @@ static void flush_locked(void) {
         if (!more) write_status(&totals, open_name);
         first = false;
     }
+    size_t left; /* where the last batch was full */
+    while ((left = vitals_take(writer.rows, BATCH_EVENTS))) write_batch(writer.rows, left);
     write_tapes();
 }
 
@@ -680,8 +682,10 @@ WriterCounters writer_counters(void) {
 
 /* The thread may be asleep for longer than is wanted now. */
 static void wake_sleeper(void) {
+    pthread_mutex_lock(&writer.wake_lock); /* not between its look at the time and its sleep */
     void (*wake)(void) = atomic_load(&batch_is_full);
     if (wake) wake();
+    pthread_mutex_unlock(&writer.wake_lock);
 }
 
 void writer_watch(VitalsNames names, int64_t interval_ns) {

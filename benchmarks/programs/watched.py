@@ -126,7 +126,7 @@ def threads_cpu_ns() -> int:
     spent_ns = 0
     for task in Path("/proc/self/task").iterdir():
         name = python.get(int(task.name), (task / "comm").read_text())
-        if name.startswith("stepscope"):
+        if name.startswith("stepscope") and not name.startswith("stepscope-stacks"):  # looks_ns
             spent_ns += int((task / "schedstat").read_text().split()[0])
     return spent_ns
 
@@ -145,23 +145,23 @@ def hooks_ns(calls: int, clocks: int, probes: int) -> float:
 
 
 def looks_ns(began_ns: int, ended_ns: int) -> float:
-    """What was done between steps in that time, as it was recorded."""
+    """What was done between steps in that time, and for stacks, as it was recorded."""
     from stepscope.model import names
     from stepscope.session.inside import inside
     from stepscope.store.frames import FramesReader
 
-    each = (names.REFERENCE_NS,)
-    in_all = (names.OWN_SAMPLED_NS, names.OWN_OP_LOG_NS, names.OWN_OPERATORS_NS)
-    spent_ns, base = 0.0, inside().base
-    totals: dict[str, list[tuple[int, float]]] = {name: [] for name in in_all}
+    own = (
+        names.OWN_REFERENCE_NS, names.OWN_STEP_ENDS_NS, names.OWN_STACKS_CPU_NS,
+        names.OWN_SAMPLED_NS, names.OWN_OP_LOG_NS, names.OWN_OPERATORS_NS,
+    )  # fmt: skip
+    base = inside().base
+    totals: dict[str, list[tuple[int, float]]] = {name: [] for name in own}
     for path in sorted(base.parent.glob(f"{base.name}.*.frames")):
         for batch in FramesReader(path).read_new():
-            for name, place in batch.places(each + in_all):
+            for name, place in batch.places(own):
                 time_ns, value = batch.columns["time_ns"][place], batch.columns["value"][place]
-                if name in totals:
-                    totals[name].append((time_ns, value))
-                elif began_ns <= time_ns <= ended_ns:
-                    spent_ns += value
+                totals[name].append((time_ns, value))
+    spent_ns = 0.0
     for readings in totals.values():  # counted from the start of the process on
         before = [value for time_ns, value in readings if time_ns < began_ns]
         by_then = [value for time_ns, value in readings if time_ns <= ended_ns]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 import time
 from typing import Any
@@ -294,3 +295,21 @@ def test_spans_whose_cpu_clock_was_read_are_counted(core: Any) -> None:
     read = [row for row in decode(core.drain()).rows if row["cpu_ns"] >= 0]
     assert after["calls"] - before["calls"] == 40
     assert after["clocks"] - before["clocks"] == len(read) <= 2
+
+
+def test_in_a_forked_child_cpu_clocks_are_read_as_ever(core: Any) -> None:
+    core.set_pace(1_000_000_000, 3_600_000_000_000)
+    for number in range(4):  # from here on none is read
+        core.set_step(number)
+    core.pause()
+    child = os.fork()
+    if child == 0:
+        core.after_fork()
+        core.end(core.begin(core.intern("in the child")))
+        counted = core.counters()["clocks"] == 1 and core.set_pace()[1] == 10_000_000
+        os._exit(0 if counted else 1)
+    core.resume()
+    _, status = os.waitpid(child, 0)
+    core.set_pace()
+    core.set_step(0)
+    assert os.waitstatus_to_exitcode(status) == 0

@@ -18,6 +18,8 @@ _SAMPLED = (
     names.OWN_OPERATORS_NS,
     names.OWN_OP_LOG_NS,
     names.OWN_MEMORY_NS,
+    names.OWN_STEP_ENDS_NS,
+    names.OWN_REFERENCE_NS,
 )
 
 
@@ -38,10 +40,9 @@ class OwnCost:
     stacks_cpu_ns: float | None = None  # of the thread that samples stacks, and of naming them
     looks_ns: float = 0.0  # time of the program that readings at the ends of operations took
     run_cost_ns: float = 0.0  # of one run of an operation
-    sampled_ns: float = (
-        0.0  # what looking closer at some steps took: layers, traits, operators, memory
-    )
-    reference_ns: float = 0.0  # in the piece of work that tells the machine's speed
+    # What else was done between steps: looking closer at some, at the end of each, and the piece of
+    # work that tells the machine's speed.
+    sampled_ns: float = 0.0
     dropped: int = 0
     lost: int = 0
     failures: dict[str, int] = field(default_factory=dict)  # what went wrong → how often
@@ -53,7 +54,7 @@ class OwnCost:
             return None
         recorded_ns = self.calls * self.call_cost_ns + self.clocks * (self.clock_cost_ns or 0.0)
         looked_ns = self.probes * (self.probe_cost_ns or 0.0)
-        return recorded_ns + looked_ns + self.sampled_ns + self.reference_ns
+        return recorded_ns + looked_ns + self.sampled_ns
 
 
 def together(first: OwnCost, second: OwnCost) -> OwnCost:
@@ -91,10 +92,9 @@ class OwnCostFold:
     def __init__(self) -> None:
         self._latest: dict[str, float] = {}
         self._failures: dict[str, int] = {}
-        self._reference_ns = 0.0
 
     def update(self, batch: Batch) -> None:
-        wanted = {n: name for n, name in batch.names.items() if _is_own(name)}
+        wanted = {n: name for n, name in batch.names.items() if name.startswith("stepscope.")}
         if not wanted:
             return
         columns = batch.columns
@@ -103,8 +103,6 @@ class OwnCostFold:
             if name == names.HOOK_FAILED:
                 text = batch.names.get(columns["text"][place], "an unnamed place")
                 self._fail(text)
-            elif name == names.REFERENCE_NS:
-                self._reference_ns += columns["value"][place]
             elif name is not None:
                 value = columns["value"][place]
                 self._latest[name] = max(value, self._latest.get(name, value))
@@ -130,15 +128,10 @@ class OwnCostFold:
             looks_ns=latest.get(names.OWN_LOOKS_NS, 0.0),
             run_cost_ns=latest.get(names.OWN_RUN_COST_NS, 0.0),
             sampled_ns=sum(latest.get(name, 0.0) for name in _SAMPLED),
-            reference_ns=self._reference_ns,
             dropped=int(latest.get(names.OWN_DROPPED, 0)),
             lost=int(latest.get(names.OWN_LOST, 0)),
             failures=dict(self._failures),
         )
-
-
-def _is_own(name: str) -> bool:
-    return name.startswith("stepscope.") or name == names.REFERENCE_NS
 
 
 def overhead(

@@ -11,6 +11,7 @@ from stepscope.model.watching import Reading
 
 __all__ = ["PROGRAM_NAMES", "ProgramReadings"]
 
+_FEW_SPEEDS = 4  # readings of a batch that are told one by one; of more, their median
 _LOST = frozenset({names.OWN_DROPPED, names.OWN_LOST})
 PROGRAM_NAMES = frozenset({names.LOSS, names.METRIC, names.GC, names.REFERENCE_NS, *_LOST})
 
@@ -31,7 +32,7 @@ class ProgramReadings:
         columns, rank = batch.columns, self._rank
         found: list[Reading] = []
         pause: Reading | None = None  # the longest
-        speeds_ns: list[float] = []
+        speeds: list[Reading] = []
         for name, place in batch.places(PROGRAM_NAMES):
             time_ns, value = columns["time_ns"][place], columns["value"][place]
             if name == names.GC:
@@ -39,7 +40,7 @@ class ProgramReadings:
                 if pause is None or pause_s > pause.value:
                     pause = Reading(time_ns, "gc_pause_seconds", pause_s, rank=rank)
             elif name == names.REFERENCE_NS:
-                speeds_ns.append(value)
+                speeds.append(Reading(time_ns, "reference_seconds", value / 1e9, rank=rank))
             elif name in _LOST:
                 self._lost[name] = value
             else:
@@ -48,7 +49,8 @@ class ProgramReadings:
                     metric, own_step = batch.names[columns["text"][place]], columns["arg"][place]
                     step = step if own_step < 0 else own_step
                 found.append(Reading(time_ns, metric, value, rank=rank, step=step))
-        if speeds_ns:
-            last_ns = columns["time_ns"][batch.count - 1]
-            found.append(Reading(last_ns, "reference_seconds", median(speeds_ns) / 1e9, rank=rank))
+        if len(speeds) > _FEW_SPEEDS:
+            middle = median(reading.value for reading in speeds)
+            speeds = [speeds[-1]._replace(value=middle)]
+        found += speeds
         return found if pause is None else [*found, pause]

@@ -102,7 +102,10 @@ class Sampling:
         for guide in self._guides:
             guide.stepped(optimizer)
         now_ns = time.monotonic_ns()
-        if now_ns < self._quiet_until_ns or (self.is_calm and not self._is_looking):
+        if now_ns < self._quiet_until_ns:
+            return
+        if self.is_calm and not self._is_looking:
+            self.watch.seen = None  # the first step has shown the modules
             return
         self._tell(optimizer)
         self._told += 1
@@ -134,7 +137,8 @@ class Sampling:
         if self._steps.after_step(optimizer):
             captures.after_step()
         self._traits.after_step(optimizer)
-        if captures.look is None or operators.is_looking:  # else no other look is begun
+        is_free = captures.look is None and not self.is_calm
+        if is_free or operators.is_looking:  # else no other look is begun
             operators.after_step()
         if not self.is_calm or self._op_log.is_looking:
             self._op_log.after_step(optimizer)

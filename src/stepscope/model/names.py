@@ -145,6 +145,9 @@ OWN_CLOCKS: Final = "stepscope.clocks"  # of the recorded ones, those that read 
 OWN_CALL_COST_NS: Final = "stepscope.call_cost_ns"  # cost of one recorded call, calibrated here
 OWN_CLOCK_COST_NS: Final = "stepscope.clock_cost_ns"  # what reading its CPU clocks adds, calibrated
 OWN_PROBE_COST_NS: Final = "stepscope.probe_cost_ns"  # cost of one probe, calibrated here
+OWN_STEP_ENDS_NS: Final = "stepscope.step_ends_ns"  # wall time at the ends of steps: the least
+# that one took, times their number
+OWN_REFERENCE_NS: Final = "stepscope.reference_ns"  # wall time that timing the machine took
 OWN_STARTUP_NS: Final = "stepscope.startup_ns"  # wall time spent joining this process
 OWN_RUN_COST_NS: Final = "stepscope.run_cost_ns"  # cost of one run of an operation, calibrated
 OWN_LOOKS_NS: Final = "stepscope.looks_ns"  # wall time of the program that readings at ends took

@@ -27,6 +27,8 @@ class ProfilingConfig:
     with an AdvancedProfiler where enable_monitoring says so.
     rules: what is watched for besides the thresholds, as a mapping or the path of a rules.toml, in
     the form of `stepscope run --watch`. sinks: who is told, the [[sink]] tables of such a file.
+    alerts_dir: a folder in which alerts wait for sinks that do not take them: the next monitor with
+    that folder delivers them. None: what waits when the program ends is lost.
     """
 
     enabled: bool = True
@@ -43,6 +45,7 @@ class ProfilingConfig:
     gpu_threshold: float = config.GPU_THRESHOLD_PERCENT
     rules: Mapping[str, Any] | str | os.PathLike[str] | None = field(default=None, hash=False)
     sinks: Sequence[Mapping[str, Any]] = field(default=(), hash=False)
+    alerts_dir: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "level", checked_level("level", self.level))
@@ -60,6 +63,8 @@ class ProfilingConfig:
         sinks = self.sinks
         if not isinstance(sinks, list | tuple) or not all(isinstance(s, Mapping) for s in sinks):
             raise UsageError('sinks is a list of mappings, such as [{"type": "log"}].')
+        if not isinstance(self.alerts_dir, str | os.PathLike | None):
+            raise UsageError("alerts_dir is the path of a folder.")
 
 
 # (more than, at most, in words)

@@ -43,6 +43,7 @@ class PerformanceMonitor(Closing):
                 monitor_settings(self.config),
                 self.config.monitoring_interval,
                 self.config.alert_threshold,
+                self.config.alerts_dir,
             )
             weakref.finalize(self, self._inside.abandon).atexit = False
 

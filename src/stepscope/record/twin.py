@@ -310,6 +310,7 @@ class TwinCore:
     def set_step(self, number: int) -> None:
         self._step = number
         now_ns = self.now_ns()
+        self.vitals.sample(now_ns)
         if not self._cpu_steps and now_ns - self._cpu_read_ns >= self.pace_ns[1]:
             self._cpu_steps, self._cpu_read_ns = CPU_STEPS, now_ns
         self._skips_cpu = not self._cpu_steps
@@ -456,6 +457,7 @@ class TwinCore:
         self._ended = dict.fromkeys(COUNTERS, 0)
         self.vitals.forget()
         self.pace_ns = PACE_NS
+        self._cpu_steps, self._cpu_read_ns, self._skips_cpu = 0, 0, False
         writer, self._writer = self._writer, None
         if writer and writer.pid != os.getpid():
             writer.forget()

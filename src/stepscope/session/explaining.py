@@ -23,14 +23,15 @@ __all__ = ["Explainer"]
 _BEFORE_NS = 45_000_000_000  # how far back a slow-down is compared with what was
 _LOOK_NS = 5_000_000_000  # a stall: its last seconds
 _MACHINES = 0.5  # of a slow-down: if the machine explains so much of it, no line is to blame
-_NOT_BEFORE = "What it took before was not seen: stacks are sampled all the time by stepscope run."
+_NOT_BEFORE = "What it took before was not seen."
 _NO_LINE = "No line of the program's own was seen there."
 
 
 class Explainer:
     """What is asked of it says model/watching.py, Condition.asks. Never raises.
 
-    now_ns: the clock of the events. failed: told of an error of ours.
+    now_ns: the clock of the events. failed: told of an error of ours. knows_before: stacks were
+    sampled all the time, not only when something was suspected.
     """
 
     def __init__(
@@ -39,7 +40,9 @@ class Explainer:
         speed: MachineSpeed,
         now_ns: Callable[[], int],
         failed: Callable[[str], None],
+        knows_before: bool = True,
     ) -> None:
+        self._knows_before = knows_before
         self._fold, self._speed, self._now_ns, self._failed = fold, speed, now_ns, failed
 
     def __call__(self, condition: Condition) -> Explained:
@@ -92,7 +95,7 @@ class Explainer:
         began_ns, now_ns = condition.began_ns, self._now_ns()
         before = self._fold.stacks_since(condition.rank, began_ns - _BEFORE_NS, began_ns)
         after = self._fold.stacks_since(condition.rank, began_ns, now_ns)
-        if not before:
+        if not (before and self._knows_before):
             return _now_only(condition, heaviest_line(after, phase))
         found = grown_line(before, after, phase, condition.measures.get("ratio", 1.0))
         if found is None:

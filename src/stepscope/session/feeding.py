@@ -158,6 +158,7 @@ class Feed:
         if rows < batch.count:
             passed = one.steps.skip(batch.part(rows, batch.count))
             if passed is not None and self._trains.get(one.process.rank) is one:
+                one.last_ns = passed.end_ns
                 for listener in self._listeners:
                     if isinstance(listener, HearsOfPassed):
                         listener.passed(passed)

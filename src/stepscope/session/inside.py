@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from stepscope.analyze.operations import OperationUse
 from stepscope.collect.imports import when_imported
 from stepscope.collect.own_memory import watch_own_process
+from stepscope.collect.stacks import mind_forks
 from stepscope.collect.system import Source, SystemCollector, system_sources
 from stepscope.config import ENV_RUN
 from stepscope.model import names
@@ -70,6 +71,9 @@ class Inside:
         self._is_forked = False
         self._interval_s = _NEVER_S  # until something is measured
         self._begin()
+        # Before a fork these run in reverse: the sampler's thread, which may begin or end the
+        # sampling of stacks, has to be gone before stacks are held.
+        mind_forks()
         os.register_at_fork(
             before=self._before_fork,
             after_in_parent=self._forked,
@@ -199,11 +203,11 @@ class Inside:
         with self.lock:
             is_measuring = self._idle < _LINGER_SAMPLES and self._interval_s < _NEVER_S
             found = pace_for(self._watchers, self._interval_s if is_measuring else None)
-            pace = found or self._pace._replace(own_s=0.0)
+            pace = found or Pace(self._interval_s)
             if pace.own_s != self._pace.own_s:
                 watch_own_process(self.recorder, pace.own_s)
                 self._program.set_calm(pace.own_s > 0)
-            hurries = pace.interval_s < self._pace.interval_s
+            hurries = found is None or pace.interval_s < self._pace.interval_s
             self._pace = pace
             self._collector.interval_s, self._collector.full_s = pace.interval_s, pace.full_s
         if hurries:

@@ -4,13 +4,16 @@ recorded here, in the sampler's thread."""
 from __future__ import annotations
 
 import atexit
+import os
 import platform
 import time
 import uuid
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.config import ENV_RUN
 from stepscope.model.alert import Alert
 from stepscope.model.event import Batch, joined
 from stepscope.model.process import ProcessInfo
@@ -34,6 +37,7 @@ __all__ = ["MonitorInside"]
 _ASLEEP_NS: Final = 10_000_000_000  # this long without a look, beyond the usual: we were stopped
 _LONGEST_PAUSE_NS: Final = 10_000_000_000  # between two looks (session/watchers.py)
 _STEP_WINDOW_S: Final = 5.0  # of steps in general, with all their phases, no more is told
+_LEAST_HOLD_S: Final = 0.5  # of a stall
 _MOST_ALERTS: Final = 1000  # that are kept to be asked for
 _CALLBACKS_S: Final = 2.0  # patience with functions, when it is stopped
 _FRESH_NS: Final = 50_000_000  # a summary is made anew after so long, or
@@ -43,13 +47,21 @@ _COST_SHARE: Final = 100  # after so many times what making it took
 class MonitorInside:
     """From `start` to `stop`, and again. Alerts and figures of the last time stay until then.
 
-    alert_threshold: the least severity that callbacks are told of. Nothing here raises into the
-    program, but for settings that cannot be: UsageError, MissingExtraError.
+    alert_threshold: the least severity that callbacks are told of. alerts_dir: where alerts wait
+    for sinks; None: in memory. Nothing here raises into the program, but for settings that cannot
+    be: UsageError, MissingExtraError.
     """
 
-    def __init__(self, settings: WatchSettings, interval_s: float, alert_threshold: float) -> None:
+    def __init__(
+        self,
+        settings: WatchSettings,
+        interval_s: float,
+        alert_threshold: float,
+        alerts_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
         self.interval_s = interval_s
-        self._settings, self._alert_threshold = settings, alert_threshold
+        self._settings, self._alert_threshold = _with_time_to_look(settings), alert_threshold
+        self._alerts_dir = alerts_dir
         self._callbacks = Callbacks(self._callback_failed)
         self._engine: Inside | None = None  # while it runs
         self._is_abandoned = False
@@ -81,7 +93,7 @@ class MonitorInside:
         if self._settings.sinks:
             from stepscope.session.monitor_sinks import MonitorSinks  # most have none
 
-            self._sinks = MonitorSinks(self._settings.sinks)
+            self._sinks = MonitorSinks(self._settings.sinks, self._alerts_dir)
         identity = Identity(run_name(), platform.node())
         self._monitor = Monitor(self._settings, identity, self._explain, lambda: uuid.uuid4().hex)
         self._speed = MachineSpeed()
@@ -198,10 +210,11 @@ class MonitorInside:
         from stepscope.session.recent import recent_fold
 
         engine = self._engine or inside()
-        self._suspicion.confirm(condition)
+        self._suspicion.confirm()
         fold = recent_fold(engine.run, engine.base) if condition.asks else RunFold()
         now_ns = engine.recorder.now_ns
-        return Explainer(fold, self._speed, now_ns, self._add_problem)(condition)
+        knows_before = ENV_RUN in os.environ  # there stacks are sampled all the time
+        return Explainer(fold, self._speed, now_ns, self._add_problem, knows_before)(condition)
 
     def _add_problem(self, problem: str) -> None:
         if len(self.problems) < 20:
@@ -242,6 +255,13 @@ class MonitorInside:
             "callbacks_untold": self._callbacks.untold,
             "problems": [*self.problems, *([] if self._sinks is None else self._sinks.problems())],
         }
+
+
+def _with_time_to_look(settings: WatchSettings) -> WatchSettings:
+    """A stall is suspected for a moment before it is told: until then its stacks are sampled."""
+    stall = settings.rules.stall
+    hold_s = max(_LEAST_HOLD_S, stall.hold_s or 0.0)
+    return replace(settings, rules=replace(settings.rules, stall=replace(stall, hold_s=hold_s)))
 
 
 def _clocks(engine: Inside) -> tuple[int, int]:

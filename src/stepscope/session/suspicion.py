@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Final
 
@@ -12,9 +11,7 @@ from stepscope.record.recorder import Recorder
 
 __all__ = ["Suspicion"]
 
-_INTERVAL_S: Final = 0.02  # between two samples, while something is suspected
-_AT_ONCE_S: Final = 0.005  # and where it became an alert without having been suspected,
-_LOOK_S: Final = 0.2  # for so long
+_INTERVAL_S: Final = 0.02  # between two samples
 _IN_STACKS: Final = ("stall", "phase:", "kinds:")  # what asks for lines
 
 
@@ -28,30 +25,19 @@ class Suspicion:
     def update(self, pending: Iterable[Condition]) -> None:
         wanted = any(one.asks.startswith(_IN_STACKS) for one in pending)
         if wanted and self._stacks is None:
-            self._stacks = self._started(_INTERVAL_S)
+            self._stacks = StackCollector(_INTERVAL_S)
+            self._stacks.start(self._recorder)
         elif not wanted:
             self.end()
 
-    def confirm(self, condition: Condition) -> None:
-        """It is an alert now: what was seen can be read back. Takes a moment where nothing was
-        suspected, as of a program that stands still."""
-        if not condition.asks.startswith(_IN_STACKS):
-            return
-        if self._stacks is None:
-            look = self._started(_AT_ONCE_S)
-            time.sleep(_LOOK_S)
-            look.stop()
-        else:
+    def confirm(self) -> None:
+        """It is an alert now: what was seen is going to be read back."""
+        if self._stacks is not None:
             self._stacks.resolve()
-        tell_stacks_again()  # only the last events are read back
-        self._recorder.flush()
+            tell_stacks_again()  # only the last events are read back
+            self._recorder.flush()
 
     def end(self) -> None:
         stacks, self._stacks = self._stacks, None
         if stacks is not None:
             stacks.stop()
-
-    def _started(self, interval_s: float) -> StackCollector:
-        stacks = StackCollector(interval_s)
-        stacks.start(self._recorder)
-        return stacks

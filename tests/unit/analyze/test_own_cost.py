@@ -31,12 +31,13 @@ def test_calls_that_read_cpu_clocks_cost_more_than_others() -> None:
     assert fold.get().hooks_ns == 2000 * 400 + 500 * 1200
 
 
-def test_the_work_that_tells_the_machines_speed_counts_as_ours() -> None:
+def test_what_is_done_between_steps_counts_as_ours() -> None:
     fold = OwnCostFold()
     fold.update(batch([sample(names.OWN_CALL_COST_NS, 0, 500), sample(names.OWN_CALLS, 0, 10)]))
     for at in range(3):
-        fold.update(batch([sample(names.REFERENCE_NS, at, 40_000.0)]))
-    assert fold.get().hooks_ns == 10 * 500 + 3 * 40_000
+        events = [sample(names.OWN_REFERENCE_NS, at, 40_000.0 * (at + 1))]
+        fold.update(batch([*events, sample(names.OWN_STEP_ENDS_NS, at, 2000.0 * (at + 1))]))
+    assert fold.get().hooks_ns == 10 * 500 + 3 * 40_000 + 3 * 2000
 
 
 def test_what_was_not_measured_is_said_to_be_so() -> None:

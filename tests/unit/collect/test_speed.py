@@ -51,21 +51,32 @@ def timed(recorder: ByHand, after: list[int]) -> SpeedReference:
 def test_for_those_who_only_watch_it_is_timed_less_often(
     recorder: ByHand, timed: SpeedReference
 ) -> None:
+    def times() -> int:
+        return [name for name, _ in recorder.samples].count(names.REFERENCE_NS)
+
     timed.set_calm(True)
     timed()
     recorder.clock_ns += INTERVAL_NS
     timed()
-    assert len(recorder.samples) == 1
+    assert times() == 1
     recorder.clock_ns += CALM_INTERVAL_NS
     timed()
-    assert len(recorder.samples) == 2
+    assert times() == 2
     timed.set_calm(False)
     for _ in range(2):
         recorder.clock_ns += CALM_INTERVAL_NS
         timed()
     recorder.clock_ns += INTERVAL_NS
     timed()
-    assert len(recorder.samples) == 5
+    assert times() == 5
+
+
+def test_what_all_of_it_took_is_told_now_and_then(recorder: ByHand, timed: SpeedReference) -> None:
+    for _ in range(64):
+        timed()
+        recorder.clock_ns += INTERVAL_NS
+    told = [value for name, value in recorder.samples if name == names.OWN_REFERENCE_NS]
+    assert told == [32 * 20_000.0, 64 * 20_000.0]
 
 
 def test_the_same_work_is_timed_at_the_first_step_and_then_now_and_again(

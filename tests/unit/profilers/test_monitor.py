@@ -211,6 +211,50 @@ def test_sinks_are_told_too(made: Callable[..., PerformanceMonitor], tmp_path: P
     assert len([line for line in lines if "too hot" in line]) == 2, "its begin and its end"
 
 
+TAKES = """
+import pathlib, sys
+ready, told = map(pathlib.Path, sys.argv[1:])
+if not ready.exists():
+    sys.exit("not now")
+with told.open("a", encoding="utf-8") as file:
+    file.write(sys.stdin.read().strip() + chr(10))
+"""
+
+
+def test_what_a_sink_did_not_take_waits_in_a_folder_for_the_next_monitor(
+    made: Callable[..., PerformanceMonitor], tmp_path: Path
+) -> None:
+    script, ready, told = tmp_path / "takes.py", tmp_path / "ready", tmp_path / "told"
+    script.write_text(TAKES, "utf-8")
+    command = [sys.executable, str(script), str(ready), str(told)]
+    settings: dict[str, Any] = {
+        "sinks": [{"type": "command", "command": command}],
+        "alerts_dir": tmp_path / "alerts",
+    }
+    with made(rules=HOT, **settings) as monitor:
+        stepscope.metric("heat", 150.0)
+        until(lambda: monitor.get_monitoring_summary()["open_alerts"])
+    assert "could not be told" in monitor.get_monitoring_summary()["problems"][0]
+    assert not told.exists()
+    ready.touch()
+    for _ in range(2):  # the second one has nothing left to do
+        with made(rules=HOT, **settings):
+            until(told.exists)
+    lines = [json.loads(line) for line in told.read_text("utf-8").splitlines()]
+    assert sorted(line["state"] for line in lines) == ["firing", "resolved"]
+    folders = [path for path in (tmp_path / "alerts").iterdir() if path.is_dir()]
+    assert len(folders) == 1, "those with nothing to tell are gone"
+
+
+def test_a_folder_for_alerts_that_cannot_be_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "alerts"
+    with pytest.raises(UsageError, match="name a folder"):
+        PerformanceMonitor(
+            ProfilingConfig(sinks=[{"type": "log"}], alerts_dir=folder)
+        ).start_monitoring()
+
+
 def test_rules_may_stand_in_a_file(made: Callable[..., PerformanceMonitor], tmp_path: Path) -> None:
     path = tmp_path / "rules.toml"
     path.write_text('[[threshold]]\nmetric = "heat"\nabove = 100\n', "utf-8")
@@ -228,6 +272,7 @@ def test_rules_may_stand_in_a_file(made: Callable[..., PerformanceMonitor], tmp_
         ({"rules": "/nowhere/rules.toml"}, "nowhere"),
         ({"rules": 3}, "rules.toml"),
         ({"sinks": {"type": "log"}}, "list"),
+        ({"alerts_dir": 3}, "folder"),
     ],
 )
 def test_rules_and_sinks_that_cannot_be_are_refused_with_what_is_wrong(
@@ -335,3 +380,52 @@ def test_in_a_program_of_its_own(program: str, printed: str, tmp_path: Path) -> 
         [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, printed, "")
+
+
+FORKS_WHILE_SUSPECTED = """
+import os, time, torch
+from stepscope import PerformanceMonitor, ProfilingConfig
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+rules = {"rules": {"stall": {"least": "0.2s", "after": 2.0}}, "watch": {"resolve": "0.1s"}}
+config = ProfilingConfig(rules=rules, monitoring_interval=0.01)
+with PerformanceMonitor(config):
+    end_s = time.monotonic() + 8.0
+    while time.monotonic() < end_s:
+        for _ in range(10):
+            model(torch.ones(4, 8)).sum().backward()
+            optimizer.step()
+        for _ in range(200):  # a stall, for our purpose
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            os.waitpid(child, 0)
+            time.sleep(0.003)
+print("done")
+"""
+
+
+def test_forks_while_stacks_begin_and_end_to_be_sampled_are_safe() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKS_WHILE_SUSPECTED],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "done\n"), ended.stderr
+
+
+def test_a_profiler_after_a_monitor_is_sampled_at_once(
+    made: Callable[..., PerformanceMonitor],
+) -> None:
+    """The monitor's thread sleeps for seconds; who measures does not wait for it."""
+    profiler = stepscope.PerformanceProfiler()
+    with made(monitoring_interval=1.0):
+        pass
+    collector = inside()._collector
+    for _ in range(2):
+        with profiler.profile("block"):
+            time.sleep(0.05)
+            assert collector.interval_s < 1.0
+            assert collector.full_s == 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -55,22 +54,22 @@ def test_while_something_is_suspected_stacks_are_sampled(
     assert stacks(recorder, tmp_path) == before
 
 
-def test_what_was_not_suspected_is_looked_at_for_a_moment(
+def test_what_was_seen_can_be_read_back_when_it_becomes_an_alert(
     recorder: Recorder, tmp_path: Path
 ) -> None:
     suspicion = Suspicion(recorder)
-    suspicion.confirm(FULL)
-    assert stacks(recorder, tmp_path) == 0
-    stands = threading.Event()
-    thread = threading.Thread(target=stands.wait)
-    thread.start()
-    suspicion.confirm(condition(asks="stall"))
-    stands.set()
-    thread.join()
-    before = stacks(recorder, tmp_path)
-    assert before > 5
-    time.sleep(0.1)
-    assert stacks(recorder, tmp_path) == before, "a moment, and no longer"
+    suspicion.confirm()  # nothing was suspected, and nothing is there
+    assert not list(tmp_path.iterdir())
+    suspicion.update([condition(asks="stall")])
+    wait_for_more(recorder, tmp_path, 5)
+    recorder.flush()
+    before = sum(path.stat().st_size for path in tmp_path.iterdir())
+    suspicion.confirm()
+    after = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
+    assert len(after) > before
+    named = {row["arg"] for row in decode(after).named(names.STACK_FRAME)}
+    assert {row["arg"] for row in decode(after).named(names.STACK)} <= named
+    suspicion.end()
 
 
 def test_an_end_without_a_beginning_is_none(recorder: Recorder) -> None:
