@@ -14,6 +14,7 @@ __all__ = ["StepsCollector"]
 
 Function = Callable[..., Any]
 _TIMED_EVERY = 32
+_REST_NS = 250_000_000
 
 
 class StepsCollector(HookingCollector):
@@ -34,6 +35,7 @@ class StepsCollector(HookingCollector):
         self._optimizer: Any = None  # the one that is at work
         self._steps = 0
         self._least_ns = 0  # that the end of a step took; 0: none was timed
+        self._rest_ns = self._rested_ns = 0  # how long ends are only counted, and until when
         self._made: list[Function] = []
 
     def __reduce__(self) -> tuple[type[StepsCollector], tuple[()]]:
@@ -108,30 +110,40 @@ class StepsCollector(HookingCollector):
             done=self._stepped,
         )
 
-    def _stepped(self, failed: bool) -> None:
-        """One in a few is timed. What is done at some of them only counts elsewhere (sampled steps,
-        the machine's speed), so the least that one took is what each costs."""
-        if (self._steps + 1) % _TIMED_EVERY:
-            self._step_ended(failed)
-            return
-        began_ns = self._recorder.now_ns()
-        self._step_ended(failed)
-        took_ns = self._recorder.now_ns() - began_ns
-        self._least_ns = min(self._least_ns or took_ns, took_ns)
-        self._recorder.sample(self._ends, float(self._least_ns * self._steps))
+    def set_calm(self, calm: bool) -> None:
+        """calm: nobody looks at single steps, so that most of their ends are only counted."""
+        self._rest_ns = _REST_NS if calm else 0
 
-    def _step_ended(self, failed: bool) -> None:
+    def _stepped(self, failed: bool) -> None:
         """Count the outermost ones: a GradScaler and a subclass call another step inside theirs."""
         if failed:
             self._optimizer = None
         if failed or not self._running or self._recorder.is_open(self._step_number):
             return
-        self._steps += 1
-        self._recorder.set_step(self._steps)
-        self._at_step()
-        optimizer, self._optimizer = self._optimizer, None
-        if self._tell is not None:
-            self._tell(optimizer)
+        steps = self._steps = self._steps + 1
+        began_ns = 0 if steps % _TIMED_EVERY else self._recorder.now_ns()
+        self._recorder.set_step(steps)
+        if not self._rest_ns or self._has_rested():
+            self._at_step()
+            optimizer, self._optimizer = self._optimizer, None
+            if self._tell is not None:
+                self._tell(optimizer)
+        if began_ns:
+            self._say_cost(began_ns)
+
+    def _has_rested(self) -> bool:
+        now_ns = self._recorder.now_ns()
+        if now_ns < self._rested_ns:
+            return False
+        self._rested_ns = now_ns + self._rest_ns
+        return True
+
+    def _say_cost(self, began_ns: int) -> None:
+        """What is done at some ends only counts elsewhere (sampled steps, the machine's speed): the
+        least that one took is what each costs."""
+        took_ns = self._recorder.now_ns() - began_ns
+        self._least_ns = min(self._least_ns or took_ns, took_ns)
+        self._recorder.sample(self._ends, float(self._least_ns * self._steps))
 
     def _first_id(self, optimizer: object, /, *_: object, **__: object) -> int:
         self._optimizer = optimizer

@@ -40,6 +40,7 @@ class TorchHooks:
         looked_at = bool(os.environ.get("STEPSCOPE_TRIAL")) and level != "production"
         self._sampling = Sampling(level, memory=memory, looked_at=looked_at)
         self._speed: SpeedReference | None = None  # once torch is there
+        self._steps: StepsCollector | None = None
 
     def follow(self, guide: Guide) -> None:
         """Before the start: somebody changes the training as it goes."""
@@ -60,7 +61,9 @@ class TorchHooks:
             self._sampling.watch_cuda(history)
         self._speed = SpeedReference(recorder, at_step, torch)
         self._speed.set_calm(self._sampling.is_calm)
-        self._collectors = _collectors(self._first, self._speed, self._sampling)
+        self._steps = StepsCollector(self._first, self._speed, self._sampling.stepped)
+        self._steps.set_calm(self._sampling.is_calm)
+        self._collectors = (self._steps, *_collectors(self._first, self._sampling))
         for collector in self._collectors:
             try:
                 collector.start(spans)
@@ -72,8 +75,9 @@ class TorchHooks:
         """calm: no more than somebody needs who watches for weeks. No step is looked at closer, and
         how fast the machine is only now and then."""
         self._sampling.set_calm(calm)
-        if self._speed is not None:
+        if self._speed is not None and self._steps is not None:
             self._speed.set_calm(calm)
+            self._steps.set_calm(calm)
 
     def listen(self, status_folder: str) -> None:
         """The program lives: captures may be asked for in this folder."""
@@ -102,12 +106,9 @@ class TorchHooks:
             self._timeline.poll()
 
 
-def _collectors(
-    first: Callable[[], None], at_step: Callable[[], None], sampling: Sampling
-) -> tuple[HookingCollector, ...]:
+def _collectors(first: Callable[[], None], sampling: Sampling) -> tuple[HookingCollector, ...]:
     # All of these are cheap enough for every level; `sampling` minds the level itself.
     return (
-        StepsCollector(first, at_step, sampling.stepped),
         ForwardCollector(first, sampling.watch),
         BackwardCollector(first, sampling.watch),
         LoaderCollector(first),

@@ -8,7 +8,7 @@ from typing import Final
 
 __all__ = ["StepBudget"]
 
-_SHARE_S: Final = 0.00008  # of one CPU where it samples every second, and in proportion, up to
+_SHARE_S: Final = 0.00006  # of one CPU where it samples every second, and in proportion, up to
 _MOST: Final = 0.004
 # To begin with: the first steps are all looked at. Not so many that rules would take these for what
 # is usual, and what comes after for a loss of throughput.
