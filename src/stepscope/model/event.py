@@ -8,8 +8,11 @@ exist for people and tests.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import repeat
 from typing import Any, NamedTuple
 
 __all__ = [
@@ -21,6 +24,9 @@ __all__ = [
     "Row",
     "joined",
 ]
+
+
+_MANY = 4  # times as many events as are asked for make finding them one by one worth while
 
 
 class EventType(enum.IntEnum):
@@ -89,14 +95,31 @@ class Batch:
     columns: Mapping[str, memoryview]
     names: Mapping[int, str] = field(repr=False)
 
+    @cached_property
+    def by_name(self) -> Mapping[int, Sequence[int]]:
+        """Number of a name that is there → places of its events in the columns, in order. Several
+        ask for a few of many events: they are gone through once."""
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for place, number in enumerate(self.columns["name"].tolist()):
+            found[number].append(place)
+        return found
+
     def places(self, wanted: Collection[str]) -> Iterator[tuple[str, int]]:
-        """Name and place in the columns of every event with one of these names."""
+        """Name and place in the columns of every event with one of these names, in order."""
         numbers = {number: name for number, name in self.names.items() if name in wanted}
-        if numbers:
+        if not numbers:
+            return
+        there = [(numbers[number], at) for number, at in self.by_name.items() if number in numbers]
+        if len(there) == 1:
+            name, places = there[0]
+            yield from zip(repeat(name), places)
+        elif _MANY * sum(len(places) for _, places in there) < self.count:
+            for place, name in sorted((place, name) for name, places in there for place in places):
+                yield name, place
+        else:  # quicker than to sort them
             for place, number in enumerate(self.columns["name"].tolist()):
-                name = numbers.get(number)
-                if name is not None:
-                    yield name, place
+                if number in numbers:
+                    yield numbers[number], place
 
     def part(self, start: int, end: int) -> Batch:
         """Some rows of it; nothing is copied."""

@@ -258,7 +258,7 @@ for _topic, _names in ((_LOOP, LOOP_NAMES), (_TOLD, PROGRAM_NAMES), (_SAMPLES, S
 def _topics(batch: Batch) -> int:
     """What the events of a batch are about."""
     found = 0
-    for number in set(batch.columns["name"].tolist()):
+    for number in batch.by_name:
         found |= _TOPICS.get(batch.names[number], 0)
     return found
 

@@ -24,6 +24,7 @@ from stepscope.model.process import ProcessInfo
 from stepscope.session.header import Moment
 from stepscope.session.operation_table import OperationTable, say_run_cost
 from stepscope.session.program import Program, program_here
+from stepscope.session.temporary_run import temporary_run
 from stepscope.session.watchers import Pace, ReadBack, Schedule, Watcher, pace_for
 from stepscope.store.tail import News, RunTail
 
@@ -38,7 +39,6 @@ _LINGER_SAMPLES = 4  # the sampler goes on for so long after the last run has en
 _PATIENCE_S = 0.1  # with a sampler that is at work at that moment
 _NEVER_S = 1e9
 _FILES_KEPT = 24  # of 8 MiB each: what is older is dropped, and its totals stay
-_NOWHERE = "/nonexistent/stepscope"  # events are counted as lost; totals are known without them
 
 
 class Follower(Protocol):
@@ -362,7 +362,7 @@ def inside(hooks: bool = True) -> Inside:
     with _making:
         if _inside is None:
             began = Moment.now()
-            program = program_here(os.environ.get(ENV_RUN) or _temporary_run(), began)
+            program = program_here(os.environ.get(ENV_RUN) or temporary_run(), began)
             if hooks:
                 _hook(program)
             program.wake()
@@ -384,23 +384,3 @@ def _hook(program: Program) -> None:
 def current() -> Inside | None:
     """The session of this process, if anything was profiled in it."""
     return _inside
-
-
-def _temporary_run() -> str:
-    """A folder that goes with the process, unless its run is saved."""
-    import atexit
-    import shutil
-    import tempfile
-
-    try:
-        folder = tempfile.mkdtemp(prefix="stepscope-")
-    except OSError:
-        return _NOWHERE
-    owner = os.getpid()
-
-    def remove() -> None:
-        if os.getpid() == owner:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(remove)  # before the program's own: they run in reverse
-    return folder
