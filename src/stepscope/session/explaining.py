@@ -12,6 +12,7 @@ from stepscope.analyze.recent_lines import grown_line, heaviest_line, standing_l
 from stepscope.analyze.words import bytes_text
 from stepscope.model.finding import Finding, Location
 from stepscope.model.kinds import KINDS
+from stepscope.model.phases import Phase
 from stepscope.model.watching import Condition, Explained
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ __all__ = ["Explainer"]
 _BEFORE_NS = 45_000_000_000  # how far back a slow-down is compared with what was
 _LOOK_NS = 5_000_000_000  # a stall: its last seconds
 _MACHINES = 0.5  # of a slow-down: if the machine explains so much of it, no line is to blame
+_NOT_MACHINES = 1.5  # times as much slower than the steps: that is something else
+_COMPUTING = ("", *(f"phase:{one}" for one in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)))
 _NOT_BEFORE = "What it took before was not seen."
 _NO_LINE = "No line of the program's own was seen there."
 
@@ -80,10 +83,16 @@ class Explainer:
         return Explained(location=_of_rank(location, condition.rank), evidence=(evidence,))
 
     def _machine(self, condition: Condition) -> Explained | None:
-        """Where a piece of work that is always the same takes longer too, it is not the program."""
+        """Where a piece of work that is always the same takes longer too, it is not the program.
+        That work finds empty caches after a wait, too, and then takes many times as long: so only
+        where it is computing that takes longer, and by about as much."""
+        if condition.asks not in _COMPUTING:
+            return None
         ratio = self._speed.ratio(condition.rank, condition.began_ns)
         of_steps = condition.measures.get("ratio", 1.0)
         if ratio is None or ratio - 1.0 < _MACHINES * (of_steps - 1.0):
+            return None
+        if ratio > _NOT_MACHINES * of_steps:
             return None
         evidence = (
             f"The machine became slower: a piece of work that is always the same takes {ratio:.2f}"

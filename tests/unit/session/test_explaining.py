@@ -99,6 +99,23 @@ def test_a_machine_that_is_slower_is_no_fault_of_a_line(recorded: Recorded) -> N
     assert "another program" in found.recommendation.action
 
 
+@pytest.mark.parametrize(
+    ("asks", "takes_s"), [("phase:python between", 1.8e-5), ("phase:forward", 6.9e-5)]
+)
+def test_a_program_that_waits_is_not_a_machine_that_is_slower(
+    recorded: Recorded, asks: str, takes_s: float
+) -> None:
+    """After a wait caches are empty: whatever is timed then takes many times as long."""
+    grown = asks.removeprefix("phase:")
+    recorded.before = (phase(grown, 100, {WORK: 0.9, LOG: 0.1}),)
+    recorded.after = (phase(grown, 100, {WORK: 0.45, LOG: 0.55}),)
+    speed = MachineSpeed()
+    for second in range(90, 110):
+        value = 1e-5 if second < 100 else takes_s
+        speed.reading(Reading(second * SECOND, "reference_seconds", value, rank=3))
+    assert explained(recorded, asks, "slowdown", speed).location.line == 20
+
+
 def test_a_wait_for_data_is_what_the_report_finds_it_to_be(recorded: Recorded) -> None:
     recorded.found = [
         Finding("gc", "collections", 0.4, 0.9, 0.9),
