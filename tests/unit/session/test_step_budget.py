@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from stepscope.model import names
@@ -173,3 +174,16 @@ def test_a_few_events_do_not_tell_that_all_cost_next_to_nothing() -> None:
     with budget:
         pass
     assert budget.rows(100_000, rows_per_step=5.0) == 400, "6 ms at 15 µs"
+
+
+def test_a_process_that_began_before_a_step_that_was_passed_by_is_no_successor() -> None:
+    clocks, ear = Clocks(50_000_000), Ear()
+    feed = Feed(ear, budget=clocks.budget())
+    for second in range(16):
+        clocks.now_ns = second * S
+        feed.update(PROGRAM, [seconds_of_steps(second)])
+    assert ear.steps[-1].end_ns < 5 * S, "the others were passed by"
+    beside = replace(PROGRAM, pid=8, monotonic_ns=10 * S)
+    clocks.now_ns = 60 * S
+    feed.update(beside, [seconds_of_steps(60)])
+    assert max(seen.end_ns for seen in ear.steps) < 16 * S, "it is still the first one's rank"
