@@ -123,9 +123,9 @@ class StepsCollector(HookingCollector):
         steps = self._steps = self._steps + 1
         began_ns = 0 if steps % _TIMED_EVERY else self._recorder.now_ns()
         self._recorder.set_step(steps)
+        optimizer, self._optimizer = self._optimizer, None  # never kept alive
         if not self._rest_ns or self._has_rested():
             self._at_step()
-            optimizer, self._optimizer = self._optimizer, None
             if self._tell is not None:
                 self._tell(optimizer)
         if began_ns:

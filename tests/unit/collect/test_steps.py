@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import weakref
 from typing import Any
 
 import pytest
@@ -147,3 +149,21 @@ def test_stop_puts_everything_back(recorder: Recorder, read: Read) -> None:
 
     assert read() == []
     assert vars(torch.optim.Optimizer)["profile_hook_step"] is hook
+
+
+def test_while_it_is_calm_most_ends_are_only_counted_and_no_optimizer_is_kept(
+    started: Started,
+) -> None:
+    told: list[Any] = []
+    collector = started(StepsCollector(stepped=lambda optimizer: told.append(id(optimizer))))
+    collector.set_calm(True)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)
+    for _ in range(5):
+        optimizer.step()
+    assert collector._steps == 5
+    assert told == [id(optimizer)]
+    gone = weakref.ref(optimizer)
+    del optimizer
+    gc.collect()
+    assert gone() is None
+    collector.set_calm(False)
