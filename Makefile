@@ -8,7 +8,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: install demo test test-quick test-extended stress lint format bench clean
+.PHONY: install demo test test-quick test-extended fuzz stress lint format bench clean
 .DEFAULT_GOAL := install
 
 # Bytecode is compiled here because an environment may forbid Python to write it, and a training
@@ -45,6 +45,10 @@ test-quick: install
 # sampled steps of whole runs, compiled programs. Some five minutes.
 test-extended: install
 	$(BIN)/python -m pytest -m extended
+
+# 20,000 damaged inputs for everything that stepscope reads; `make fuzz FUZZ='summary --seed 3'`.
+fuzz: install
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 # Threads, tasks and forks that profile at once, for a minute instead of five seconds.
 stress: install
