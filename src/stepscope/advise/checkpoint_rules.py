@@ -1,8 +1,8 @@
 """ProfilingSummary → what to change about checkpointing, with an impact that is computed from it.
 
 The first three rules have the thresholds, order, priorities and texts of the source document,
-except for one impact: its "+30 points" of cache hit rate stand for no measurement, so what each
-further hit would have saved is said instead. The priorities of the other rules follow from the
+except for one impact: the document promises "+30 points" of cache hit rate, which no measurement
+supports, so ours is the time that further hits would have saved. The priorities of the other rules follow from the
 share of the profiled time that is at stake.
 """
 
@@ -48,7 +48,7 @@ def reduce_recomputation(summary: ProfilingSummary) -> Iterable[OptimizationReco
         for one in summary.layer_profiles
         if one.recompute_count > one.checkpoint_count * MOST_RECOMPUTED
     ]
-    for layer in sorted(found, key=lambda one: -one.total_recompute_time_ns)[:MOST_LISTED]:
+    for layer in sorted(found, key=lambda one: -one.total_recompute_time_ms)[:MOST_LISTED]:
         yield OptimizationRecommendation(
             RecommendationType.REDUCE_RECOMPUTATION,
             RecommendationPriority.HIGH,
@@ -63,7 +63,7 @@ def reduce_recomputation(summary: ProfilingSummary) -> Iterable[OptimizationReco
 
 
 def improve_cache_hit_rate(summary: ProfilingSummary) -> Iterable[OptimizationRecommendation]:
-    """Layers of which less than half of what backward needed was still there."""
+    """Layers with fewer than one cache hit for every two checkpoints."""
     found = [
         one
         for one in summary.layer_profiles
@@ -98,10 +98,10 @@ def improve_efficiency(summary: ProfilingSummary) -> Iterable[OptimizationRecomm
         one
         for one in summary.layer_profiles
         if one.total_memory_saved > 0
-        and one.total_checkpoint_time_ns > one.total_recompute_time_ns * MOST_OVERHEAD
+        and one.total_checkpoint_time_ms > one.total_recompute_time_ms * MOST_OVERHEAD
     ]
-    for layer in sorted(found, key=lambda one: -one.total_checkpoint_time_ns)[:MOST_LISTED]:
-        more_ns = layer.total_checkpoint_time_ns - layer.total_recompute_time_ns
+    for layer in sorted(found, key=lambda one: -one.total_checkpoint_time_ms)[:MOST_LISTED]:
+        more_ms = layer.total_checkpoint_time_ms - layer.total_recompute_time_ms
         yield OptimizationRecommendation(
             RecommendationType.IMPROVE_EFFICIENCY,
             RecommendationPriority.LOW,
@@ -109,8 +109,8 @@ def improve_efficiency(summary: ProfilingSummary) -> Iterable[OptimizationRecomm
             f"Layer '{layer.layer_id}' has high checkpoint overhead compared to savings. "
             "Consider skipping checkpointing for this layer or using a different strategy.",
             layer.layer_id,
-            f"Could reduce overhead by ~{more_ns * 100 // layer.total_checkpoint_time_ns}%",
-            more_ns / 1e6,
+            f"Could reduce overhead by ~{int(more_ms * 100 / layer.total_checkpoint_time_ms)}%",
+            more_ms,
         )
 
 
@@ -119,13 +119,13 @@ def adjust_checkpoint_strategy(summary: ProfilingSummary) -> Iterable[Optimizati
     rates = {
         at: _saved_bytes(one) / one.average_recompute_time_ms
         for at, one in enumerate(summary.layer_profiles)
-        if one.total_recompute_time_ns > 0 and _is_known(one)
+        if one.total_recompute_time_ms > 0 and _is_known(one)
     }
     middle = median(rates.values())
     if middle is None or len(rates) < LEAST_LAYERS:
         return
     found = [summary.layer_profiles[at] for at, rate in rates.items() if rate < middle * FAR_BELOW]
-    for layer in sorted(found, key=lambda one: -one.total_recompute_time_ns)[:MOST_LISTED]:
+    for layer in sorted(found, key=lambda one: -one.total_recompute_time_ms)[:MOST_LISTED]:
         rate = _saved_bytes(layer) / layer.average_recompute_time_ms
         saved_bytes = round(_saved_bytes(layer))
         yield OptimizationRecommendation(

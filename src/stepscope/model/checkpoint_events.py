@@ -1,10 +1,10 @@
 """What happened to activation checkpoints: events, the profile of a layer, and the summary.
 
-Durations are nanoseconds inside and milliseconds outside. The source document calls the summed
-sizes of checkpoints "memory usage" and "memory saved" at once; here these are told apart:
+Durations are milliseconds, as in the source document. It calls the summed sizes of checkpoints
+"memory usage" and "memory saved" at once; these are two figures here:
 
 - saved: what forward did not keep for backward, because it is computed again;
-- in use: what checkpoints hold themselves, from when they are made until they are let go.
+- in use: what the checkpoints themselves hold, from their creation to their release.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+
+from stepscope.model.finite import finite
 
 __all__ = [
     "CheckpointEvent",
@@ -26,8 +28,6 @@ __all__ = [
     "format_bytes",
     "format_ms",
 ]
-
-_NS_PER_MS = 1_000_000
 
 
 class CheckpointEventType(enum.Enum):
@@ -48,20 +48,17 @@ def event_type(text: str) -> CheckpointEventType | str:
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CheckpointEvent:
-    """Something happened to a checkpoint of a layer. event_type: a str for a type of your own."""
+    """One thing that happened to a checkpoint of a layer. event_type is a str for a type of your
+    own."""
 
-    layer_id: str
-    event_type: CheckpointEventType | str
-    timestamp: datetime  # when it was over, with its time zone (UTC)
-    duration_ns: int = 0
-    memory_bytes: int = 0  # of a checkpoint: saved
-    held_bytes: int = 0  # by how much what is in use changed
-
-    @property
-    def duration_ms(self) -> float:
-        return self.duration_ns / _NS_PER_MS
+    layer_id: str = ""
+    event_type: CheckpointEventType | str = CheckpointEventType.CHECKPOINT
+    timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))  # of its end
+    duration_ms: float = 0.0
+    memory_bytes: int = 0  # what a checkpoint saves
+    held_bytes: int = 0  # change of the memory in use
 
 
 @dataclass(slots=True)
@@ -70,9 +67,9 @@ class LayerProfile:
 
     layer_id: str = ""
     checkpoint_count: int = 0
-    total_checkpoint_time_ns: int = 0
+    total_checkpoint_time_ms: float = 0.0
     recompute_count: int = 0
-    total_recompute_time_ns: int = 0
+    total_recompute_time_ms: float = 0.0
     cache_hit_count: int = 0
     total_memory_saved: int = 0  # bytes, summed over all checkpoints: not all at one moment
     deallocation_count: int = 0
@@ -81,20 +78,20 @@ class LayerProfile:
 
     def record_event(self, event: CheckpointEvent) -> None:
         """Count it."""
-        self.add(event.event_type, 1, event.duration_ns, event.memory_bytes)
+        self.add(event.event_type, 1, event.duration_ms, event.memory_bytes)
 
     def add(
-        self, kind: CheckpointEventType | str, count: int, total_ns: int, total_bytes: int
+        self, kind: CheckpointEventType | str, count: int, total_ms: float, total_bytes: int
     ) -> None:
         """Count that many events at once."""
         match kind if isinstance(kind, CheckpointEventType) else event_type(kind):
             case CheckpointEventType.CHECKPOINT:
                 self.checkpoint_count += count
-                self.total_checkpoint_time_ns += total_ns
+                self.total_checkpoint_time_ms += total_ms
                 self.total_memory_saved += total_bytes
             case CheckpointEventType.RECOMPUTE:
                 self.recompute_count += count
-                self.total_recompute_time_ns += total_ns
+                self.total_recompute_time_ms += total_ms
             case CheckpointEventType.RETRIEVE:
                 self.cache_hit_count += count
             case CheckpointEventType.DEALLOCATE:
@@ -103,18 +100,10 @@ class LayerProfile:
                 self.custom_counts[custom] = self.custom_counts.get(custom, 0) + count
 
     @property
-    def total_checkpoint_time_ms(self) -> float:
-        return self.total_checkpoint_time_ns / _NS_PER_MS
-
-    @property
     def average_checkpoint_time_ms(self) -> float:
         """0: there was none."""
         count = self.checkpoint_count
         return self.total_checkpoint_time_ms / count if count else 0.0
-
-    @property
-    def total_recompute_time_ms(self) -> float:
-        return self.total_recompute_time_ns / _NS_PER_MS
 
     @property
     def average_recompute_time_ms(self) -> float:
@@ -124,8 +113,16 @@ class LayerProfile:
 
     @property
     def cache_hit_rate(self) -> float:
-        """Of what backward needed again, the share that was still there: 0 to 1; 0: nothing was
-        needed. The source document divides by checkpoints, which can give more than 1."""
+        """Cache hits for each checkpoint, 0 to 1. A checkpoint can be hit more than once, so the
+        quotient of the source document is capped at 1."""
+        if not self.checkpoint_count:
+            return 0.0
+        return min(1.0, self.cache_hit_count / self.checkpoint_count)
+
+    @property
+    def reuse_rate(self) -> float:
+        """The share of cache hits among all activations that backward needed again, 0 to 1; the
+        others were recomputed."""
         needed = self.cache_hit_count + self.recompute_count
         return self.cache_hit_count / needed if needed else 0.0
 
@@ -140,6 +137,7 @@ class LayerProfile:
             "average_recompute_time_ms": self.average_recompute_time_ms,
             "cache_hit_count": self.cache_hit_count,
             "cache_hit_rate": self.cache_hit_rate,
+            "reuse_rate": self.reuse_rate,
             "total_memory_saved": self.total_memory_saved,
             "deallocation_count": self.deallocation_count,
             "measured_count": self.measured_count,
@@ -223,7 +221,7 @@ class ProfilingSummary:
             "peak_reduction_bytes": self.peak_reduction_bytes,
             "can_recompute_ahead": self.can_recompute_ahead,
             "layer_profiles": [profile.as_json() for profile in self.layer_profiles],
-            "analyses": dict(self.analyses),
+            "analyses": finite(self.analyses),
         }
 
 

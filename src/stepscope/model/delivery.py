@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 import json
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from stepscope.model.alert import Alert
+from stepscope.model.finite import finite
 
 __all__ = [
     "AlertRecord",
@@ -83,14 +83,4 @@ def delivery_id(alert: Alert, sink: str) -> str:
 def json_line(document: Mapping[str, Any]) -> str:
     """JSON that every reader takes, in ASCII and without line breaks: a loss that is not a number
     is null."""
-    return json.dumps(_finite(document), separators=(",", ":"), allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _finite(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return value
+    return json.dumps(finite(document), separators=(",", ":"), allow_nan=False)

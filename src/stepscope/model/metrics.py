@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from stepscope.model.finite import finite
 from stepscope.model.kinds import BottleneckType
 
 __all__ = [
@@ -155,11 +156,13 @@ class PerformanceMetrics:
         return {field.name: getattr(self, field.name) for field in fields(group)}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON: the flat fields, and the groups `memory`, `timing`, `compute`, `system`."""
+        """Plain JSON: the flat fields, and the groups `memory`, `timing`, `compute`, `system`. A
+        figure that is not a number is None."""
         kind = self.bottleneck_type
-        flat = asdict(self) | {"bottleneck_type": kind and kind.value, "notes": list(self.notes)}
+        flat = asdict(self) | {"bottleneck_type": kind and kind.value}
         groups = {name: asdict(getattr(self, name)) for name in _GROUPS}
-        return flat | groups
+        plain: dict[str, Any] = finite(flat | groups)
+        return plain
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> PerformanceMetrics:

@@ -62,5 +62,5 @@ class EventTail:
         kind, _, layer = row.text.partition("\t")
         when = datetime.fromtimestamp((row.time_ns + self._unix_offset_ns) / 1e9, UTC)
         return CheckpointEvent(
-            layer, event_type(kind), when, row.duration_ns, row.memory_bytes, row.held_bytes
+            layer, event_type(kind), when, row.duration_ns / 1e6, row.memory_bytes, row.held_bytes
         )

@@ -131,7 +131,7 @@ class CheckpointSession:
         found: dict[str, LayerProfile] = {}
         for layer, kind, count, total_ns, total_bytes, _, _ in self.tally.totals():
             profile = found.setdefault(layer, LayerProfile(layer))
-            profile.add(kind, count, total_ns, total_bytes)
+            profile.add(kind, count, total_ns / 1e6, total_bytes)
         for layer, profile in found.items():
             profile.total_memory_saved += self._listening.late_saved_bytes.get(layer, 0)
             profile.measured_count = self._listening.measured.get(layer, 0)
@@ -154,8 +154,8 @@ class CheckpointSession:
             end_time=_calendar(last_ns),
             duration=(last_ns - first_ns) / 1e6,
             total_events=sum(row[2] for row in totals),
-            total_checkpoint_time=sum(one.total_checkpoint_time_ns for one in profiles) / 1e6,
-            total_recompute_time=sum(one.total_recompute_time_ns for one in profiles) / 1e6,
+            total_checkpoint_time=sum(one.total_checkpoint_time_ms for one in profiles),
+            total_recompute_time=sum(one.total_recompute_time_ms for one in profiles),
             total_memory_saved=sum(one.total_memory_saved for one in profiles),
             layer_profiles=profiles,
             memory_in_use_bytes=in_use,

@@ -143,9 +143,9 @@ def test_get_layer_profile_returns_the_profile_of_a_layer(profiler: CheckpointPr
     assert profiler.get_layer_profile("a") == LayerProfile(
         layer_id="a",
         checkpoint_count=2,
-        total_checkpoint_time_ns=30_000_000,
+        total_checkpoint_time_ms=30.0,
         recompute_count=1,
-        total_recompute_time_ns=7_000_000,
+        total_recompute_time_ms=7.0,
         cache_hit_count=1,
         total_memory_saved=1500,
     )
