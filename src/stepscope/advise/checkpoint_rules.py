@@ -2,8 +2,8 @@
 
 The first three rules have the thresholds, order, priorities and texts of the source document,
 except for one impact: the document promises "+30 points" of cache hit rate, which no measurement
-supports, so ours is the time that further hits would have saved. The priorities of the other rules follow from the
-share of the profiled time that is at stake.
+supports, so ours is the time that further hits would have saved. The priorities of the other rules
+follow from the share of the profiled time that is at stake.
 """
 
 from __future__ import annotations

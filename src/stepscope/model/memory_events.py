@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from stepscope.errors import UsageError
 from stepscope.model.event import Batch
@@ -15,8 +15,10 @@ from stepscope.model.finding import Location
 __all__ = [
     "ALL_EVENTS",
     "MAX_BLOCK_BYTES",
+    "Event",
     "EventPublisher",
     "EventRange",
+    "IMemoryProfiler",
     "MemoryEvent",
     "MemoryEventType",
     "MemoryStatistics",
@@ -43,24 +45,35 @@ class MemoryEventType(enum.Enum):
     GC_END = "gc_end"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened at a moment of a run."""
+
+    time_ns: int  # on the host's monotonic clock
+    unix_ns: int = 0  # the same moment on the calendar
+    step: int = 0  # optimizer steps seen so far
+    thread_id: int = 0  # the kernel's
+
+    @property
+    def timestamp(self) -> datetime:
+        """When, with its time zone (UTC)."""
+        return datetime.fromtimestamp(self.unix_ns / 1e9, UTC)
+
+
 @dataclass(frozen=True, slots=True)
-class MemoryEvent:
+class MemoryEvent(Event):
     """Something happened to memory. `size_bytes` of a snapshot is all that was allocated then.
 
     UsageError: a size, an address or a total that cannot be.
     """
 
     memory_event_type: MemoryEventType
-    time_ns: int  # on the host's monotonic clock
     address: int = 0
     size_bytes: int = 0
     total_allocated_bytes: int = 0  # by all allocations up to this one, itself included
     total_free_bytes: int = 0  # of these, what was given back again
     allocation_type: str = ""  # "GPU", "CPU", "Pinned", or what the program calls it
     allocation_stack_trace: StackTrace = ()  # empty: not taken
-    step: int = 0  # optimizer steps seen so far
-    thread_id: int = 0  # the kernel's
-    unix_ns: int = 0  # the same moment on the calendar
     generation: int | None = None  # of a garbage collection
 
     def __post_init__(self) -> None:
@@ -82,11 +95,6 @@ class MemoryEvent:
                 f"total_free_bytes={self.total_free_bytes} is not possible: no more can be free"
                 f" than was allocated ({self.total_allocated_bytes})."
             )
-
-    @property
-    def timestamp(self) -> datetime:
-        """When, with its time zone (UTC)."""
-        return datetime.fromtimestamp(self.unix_ns / 1e9, UTC)
 
     @property
     def current_usage_bytes(self) -> int:
@@ -189,3 +197,23 @@ class EventPublisher(Protocol):
     """Is told of each event as it happens."""
 
     def publish(self, event: MemoryEvent) -> None: ...
+
+
+@runtime_checkable
+class IMemoryProfiler(Protocol):
+    """The interface that the source document gives a memory profiler; MemoryProfiler has it."""
+
+    capture_stack_traces: bool
+
+    @property
+    def is_enabled(self) -> bool: ...
+    def enable(self) -> None: ...
+    def disable(self) -> None: ...
+    def track_allocation(self, address: int, size_bytes: int, allocation_type: str) -> None: ...
+    def track_deallocation(self, address: int, size_bytes: int) -> None: ...
+    def track_snapshot(self) -> None: ...
+    def get_statistics(self) -> MemoryStatistics: ...
+    def get_statistics_for_type(self, allocation_type: str) -> MemoryStatistics: ...
+    def get_events(self, start_step: int, end_step: int) -> Iterable[MemoryEvent]: ...
+    def get_allocations_since(self, start_time: datetime) -> Iterable[MemoryEvent]: ...
+    def detect_potential_leaks(self) -> Sequence[PotentialLeak]: ...

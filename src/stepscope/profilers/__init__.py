@@ -10,13 +10,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stepscope import *  # noqa: F403
     from stepscope.model.checkpoint_events import (
-        MemoryThresholdExceeded as MemoryThresholdEventArgs,
-    )
-    from stepscope.model.checkpoint_events import (
-        RecomputationThresholdExceeded as RecomputationThresholdEventArgs,
+        MemoryThresholdExceeded,
+        RecomputationThresholdExceeded,
     )
     from stepscope.model.memory_events import Event as Event
     from stepscope.model.memory_events import IMemoryProfiler as IMemoryProfiler
+
+    MemoryThresholdEventArgs = MemoryThresholdExceeded
+    RecomputationThresholdEventArgs = RecomputationThresholdExceeded
 
 _HOMES = {
     "Event": "stepscope.model.memory_events:Event",

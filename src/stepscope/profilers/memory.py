@@ -27,6 +27,8 @@ __all__ = ["CallbackPublisher", "InMemoryStorage", "MemoryProfiler", "RunFolderS
 
 _LEAK_AGE = timedelta(seconds=10)  # younger blocks may just be in use
 _MOST_FRAMES = 256
+_STORAGE = ("store_events", "load_events", "dropped_events", "close")
+_PUBLISHER = ("publish",)
 _ALLOCATED = frozenset({MemoryEventType.ALLOCATION, MemoryEventType.REALLOCATION})
 
 
@@ -46,6 +48,7 @@ class MemoryProfiler(Closing):
 
     storage: keeps the events; None: the process's own recording does. event_publisher: is told of
     each event as it happens; with one and no storage, the last 262,144 events are kept in memory.
+    `MemoryProfiler(publisher)` works too, as in the source document.
 
     `track_allocation(address, size_bytes, allocation_type)`,
     `track_deallocation(address, size_bytes=None)`,
@@ -56,10 +59,10 @@ class MemoryProfiler(Closing):
 
     def __init__(
         self,
-        storage: StorageBackend | None = None,
+        storage: StorageBackend | EventPublisher | None = None,
         event_publisher: EventPublisher | None = None,
     ) -> None:
-        self._session = MemorySession(storage, event_publisher)
+        self._session = MemorySession(*_storage_and_publisher(storage, event_publisher))
         tracker = self._tracker = self._session.tracker
         self.track_allocation = tracker.track_allocation
         self.track_deallocation = tracker.track_deallocation
@@ -213,3 +216,31 @@ class MemoryProfiler(Closing):
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _storage_and_publisher(
+    first: Any, publisher: Any
+) -> tuple[StorageBackend | None, EventPublisher | None]:
+    """Tell the document's two constructors apart: the first argument may be a publisher."""
+    if hasattr(first, "publish") and not hasattr(first, "store_events"):
+        if publisher is not None:
+            raise UsageError("MemoryProfiler got two publishers: pass one storage, one publisher.")
+        first, publisher = None, first
+    _check("storage", first, _STORAGE)
+    _check("event_publisher", publisher, _PUBLISHER)
+    return first, publisher
+
+
+def _check(name: str, given: Any, members: tuple[str, ...]) -> None:
+    if given is None:
+        return
+    if isinstance(given, type):
+        raise UsageError(
+            f"MemoryProfiler cannot use {given.__name__} as {name}: it is a class, pass an"
+            " instance of it."
+        )
+    missing = ", ".join(member for member in members if not hasattr(given, member))
+    if missing:
+        raise UsageError(
+            f"MemoryProfiler cannot use {type(given).__name__} as {name}: it lacks {missing}."
+        )
