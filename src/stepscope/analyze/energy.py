@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from stepscope.analyze.samples import samples
 from stepscope.analyze.series import Series
-from stepscope.errors import UsageError
 from stepscope.model import names
 from stepscope.model.energy import EnergyFigure, EnergyUse
 from stepscope.model.event import Batch
@@ -50,8 +48,6 @@ class EnergyFold:
         `cpu_watts`: what the CPUs draw when all of them are busy, for machines whose CPUs do not
         count their energy. Without it their energy is unavailable there: it is never guessed.
         """
-        if cpu_watts is not None and not (math.isfinite(cpu_watts) and cpu_watts > 0):
-            raise UsageError(f"{cpu_watts} W cannot be what CPUs draw: give a number above 0.")
         window = _Window(self._series, start_ns, end_ns)
         cpu = window.counted(names.ENERGY_CPU_JOULES, "rapl")
         if cpu.joules is None and cpu_watts is not None:

@@ -57,6 +57,9 @@ class PerformanceProfiler:
     ) -> None:
         seconds = "a number of seconds, more than 0 and at most 3600"
         interval_s = checked_number("memory_interval", memory_interval, 0.0, 3600.0, seconds)
+        if cpu_watts is not None:
+            watts = "a number of watts, more than 0 and at most 1,000,000"
+            cpu_watts = checked_number("cpu_watts", cpu_watts, 0.0, 1e6, watts)
         switches = {
             "track_gpu": track_gpu,
             "track_carbon": track_carbon,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import fields
 
 import pytest
@@ -56,6 +57,15 @@ def test_a_saved_one_comes_back_the_same() -> None:
     saved = json.loads(json.dumps(FULL.to_dict()))
     assert saved["memory"]["peak_ram_mb"] == 2458.0
     assert PerformanceMetrics.from_dict({**saved, "from a newer version": 1}) == FULL
+
+
+def test_a_figure_that_is_not_a_number_is_none_in_the_dictionary() -> None:
+    metrics = PerformanceMetrics(execution_time=math.nan, cpu_usage=math.inf, peak_ram_mb=1.5)
+    saved = metrics.to_dict()
+    json.dumps(saved, allow_nan=False)
+    assert (saved["execution_time"], saved["timing"]["wall_time_s"]) == (None, None)
+    assert (saved["cpu_usage"], saved["compute"]["cpu_utilization_percent"]) == (None, None)
+    assert saved["memory"]["peak_ram_mb"] == 1.5
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,13 @@ def test_an_interval_that_is_none_is_refused(value: Any) -> None:
         PerformanceProfiler(memory_interval=value)
 
 
+@pytest.mark.parametrize("value", [-5, 0, math.nan, math.inf, "65", True])
+@pytest.mark.parametrize("switches", [{}, {"track_carbon": True}, {"enabled": False}])
+def test_watts_that_cannot_be_are_refused_at_construction(value: Any, switches: Any) -> None:
+    with pytest.raises(UsageError, match=r"cpu_watts=.* a number of watts, more than 0"):
+        PerformanceProfiler(cpu_watts=value, **switches)
+
+
 @pytest.mark.parametrize(
     "name",
     [
