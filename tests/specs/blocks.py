@@ -55,7 +55,7 @@ def python_blocks(text: str) -> Iterator[Block]:
 
 def with_our_import(code: str) -> str:
     """The block with its import line changed, and nothing else."""
-    return _OTHER_IMPORT.sub("from stepscope import ", code)
+    return _OTHER_IMPORT.sub("from stepscope.profilers import ", code)
 
 
 def stepscope_names(code: str) -> dict[str, object]:

@@ -6,7 +6,11 @@ docs/specifications.md lists every item with the test that holds it.
 from __future__ import annotations
 
 import gc
+import os
+import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +29,7 @@ from stepscope.profilers import (
     StorageBackend,
     UsageError,
 )
+from stepscope.record.core import core
 
 
 class Published:
@@ -198,3 +203,57 @@ def test_a_garbage_collection_has_a_start_an_end_and_a_generation() -> None:
     assert kinds == [MemoryEventType.GC_START, MemoryEventType.GC_END]
     assert after.gc_count > before.gc_count
     assert after.total_gc_time > before.total_gc_time
+
+
+def test_eight_threads_lose_no_event() -> None:
+    def book(number: int) -> None:
+        for at in range(1, 10_001):
+            address = (number << 32) + at * 64
+            profiler.track_allocation(address, 10, "CPU")
+            if at % 2:
+                profiler.track_deallocation(address, 10)
+
+    with MemoryProfiler() as profiler:
+        threads = [threading.Thread(target=book, args=(number,)) for number in range(1, 9)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        found = profiler.get_statistics()
+    assert (found.allocation_count, found.deallocation_count) == (80_000, 40_000)
+    assert (found.current_usage_bytes, found.dropped_events) == (400_000, 0)
+
+
+needs_native = pytest.mark.skipif(core.name != "native", reason="the Python twin is slower")
+
+
+@needs_native
+@pytest.mark.parametrize("stacks", [False, True])
+def test_a_million_allocations_and_frees_take_less_than_half_a_second_of_cpu(stacks: bool) -> None:
+    def cpu_s() -> float:
+        with MemoryProfiler() as profiler:
+            profiler.auto_snapshot, profiler.capture_stack_traces = False, stacks
+            allocate, free = profiler.track_allocation, profiler.track_deallocation
+            began = time.thread_time()
+            for address in range(64, 64_000_064, 64):
+                allocate(address, 64, "CPU")
+                free(address, 64)
+            return time.thread_time() - began
+
+    assert any(cpu_s() < 0.5 for _ in range(5))
+
+
+@needs_native
+def test_a_million_live_blocks_take_less_than_80_bytes_each() -> None:
+    def resident_bytes() -> int:
+        pages = Path("/proc/self/statm").read_text("ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    with MemoryProfiler() as profiler:
+        profiler.auto_snapshot = False
+        before = resident_bytes()
+        for address in range(64, 64_000_064, 64):
+            profiler.track_allocation(address, 2048, "CPU")
+        grown = resident_bytes() - before
+        assert profiler.get_statistics().current_usage_bytes == 1_000_000 * 2048
+    assert grown < 80_000_000

@@ -55,7 +55,9 @@ def test_blocks_are_named_by_their_heading_and_comments_in_code_are_no_headings(
 
 def test_only_the_module_of_an_import_line_is_changed() -> None:
     code = "import torch\nfrom cookbook.measure import PerformanceProfiler\nx = 'cookbook.measure'"
-    changed = "import torch\nfrom stepscope import PerformanceProfiler\nx = 'cookbook.measure'"
+    changed = (
+        "import torch\nfrom stepscope.profilers import PerformanceProfiler\nx = 'cookbook.measure'"
+    )
     assert with_our_import(code) == changed
 
 

@@ -118,6 +118,12 @@ def test_three_times_as_long_and_no_savings_are_left_alone() -> None:
     assert given(layer("none", checkpoint_ms=400, recompute_ms=100)) == []
 
 
+def test_the_three_layers_whose_checkpoints_take_longest_are_listed_longest_first() -> None:
+    times = {"a": 10, "b": 40, "c": 20, "d": 30}
+    found = given(*(layer(name, checkpoint_ms=ms, saved=1) for name, ms in times.items()))
+    assert [one.affected_layer_id for one in found] == ["b", "d", "c"]
+
+
 # ---- the other types ----
 
 
