@@ -58,9 +58,8 @@ def busy_code_is_cpu_bound(names: Names, printed: str) -> None:
     while time.perf_counter() < ends:
         sum(range(1000))
     metrics = profiler.stop_profiling()
-    # Where others take the CPU away, that is what it says, and not less true.
-    assert profiler.get_bottlenecks()[0].kind in ("compute", "oversubscription")
-    assert metrics.bottleneck_type in (BottleneckType.CPU_COMPUTATION, BottleneckType.CPU_BOUND)
+    assert profiler.get_bottlenecks()[0].kind == "cpu-bound"
+    assert metrics.bottleneck_type is BottleneckType.CPU_BOUND
     assert 0 < metrics.bottleneck_severity <= 1
 
 
@@ -188,7 +187,7 @@ def the_thresholds_decide_what_is_a_bottleneck(names: Names, printed: str) -> No
     profiler.start_profiling()
     time.sleep(0.1)  # idle: below any threshold of the CPU
     profiler.stop_profiling()
-    assert not [found for found in profiler.get_bottlenecks() if found.kind == "compute"]
+    assert not [found for found in profiler.get_bottlenecks() if found.kind == "cpu-bound"]
 
 
 def alerts_are_rarer(names: Names, printed: str) -> None:

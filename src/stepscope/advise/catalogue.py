@@ -35,6 +35,7 @@ _CATALOGUE: dict[str, Callable[[Finding], Recommendation]] = {
     "input-skew": loader.even_out,
     "transfer": host.transfer,
     "compute": compute.compute,
+    "cpu-bound": compute.cpu_bound,
     "host-overhead": compute.host_overhead,
     "precision": compute.precision,
     "denormals": compute.denormals,

@@ -7,6 +7,7 @@ from stepscope.model.finding import Finding, Recommendation
 
 __all__ = [
     "compute",
+    "cpu_bound",
     "denormals",
     "host_overhead",
     "layout",
@@ -24,6 +25,14 @@ def compute(_: Finding) -> Recommendation:
         action="Try torch.compile(model), a larger batch or lower precision, and measure each",
         risk="A larger batch and lower precision can change what the model learns.",
     )
+
+
+def cpu_bound(finding: Finding) -> Recommendation:
+    cores = finding.measures.get("cpu_cores", 0.0)
+    action = "Find the hottest lines with PerformanceProfiler(enable_line_profiling=True)"
+    if cores <= 1.5:
+        action += ", or use more CPUs: threads, worker processes, whole tensors instead of loops"
+    return Recommendation(title="Compute less, or on more CPUs", action=action)
 
 
 def optimizer(finding: Finding) -> Recommendation:

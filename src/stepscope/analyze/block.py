@@ -13,6 +13,9 @@ from stepscope.model.kinds import KINDS
 
 __all__ = ["Thresholds", "block_findings"]
 
+# An empty block computes this little: what is measured is our own start and stop.
+_LEAST_CPU_NS = 5_000_000
+
 
 class Thresholds(NamedTuple):
     """Percent of a resource from which on it is named."""
@@ -37,23 +40,35 @@ def block_findings(use: OperationUse, thresholds: Thresholds) -> list[Finding]:
 
 
 def _computing(use: OperationUse, thresholds: Thresholds) -> Iterator[Finding]:
-    """One CPU kept busy all the time is the limit of code that runs in one thread."""
-    cores = (use.user_ns + use.system_ns + (use.living_cpu_ns or 0.0)) / use.wall_ns
-    share = min(1.0, cores)
-    if share * 100 < thresholds.cpu:
+    """One CPU wanted all the time is the limit of code that runs in one thread.
+
+    A thread that is ready and has no CPU counts as computing, not as waiting: other programs can
+    take its CPU away, but they do not make it less CPU-bound.
+    """
+    cores = _cpu_ns(use) / use.wall_ns
+    delay = use.resources.program.run_delay_cores or 0.0
+    share = min(1.0, cores + delay)
+    if share * 100 < thresholds.cpu or _cpu_ns(use) < _LEAST_CPU_NS:
         return
     cpus = use.resources.cpu_count
     of = f" of {cpus:g}" if cpus else ""
+    evidence = [f"It kept {cores:.1f}{of} CPUs busy; the threshold is {thresholds.cpu:g} %."]
+    if share - cores >= KINDS["oversubscription"].moderate_share:
+        evidence.append(f"It was ready and had no CPU {percent(share - cores)} of the time.")
     yield Finding(
-        kind="compute",
-        title=f"CPU-bound: it computed {percent(share)} of the time",
+        kind="cpu-bound",
+        title=f"CPU-bound: it computed {percent(min(1.0, cores))} of the time",
         share=share,
-        severity=severity("compute", share),
+        severity=severity("cpu-bound", share),
         confidence=separation(share),
-        evidence=(f"It kept {cores:.1f}{of} CPUs busy; the threshold is {thresholds.cpu:g} %.",),
+        evidence=tuple(evidence),
         missing=("Which lines it goes to was not measured.",),
-        measures={"cpu_cores": cores},
+        measures={"cpu_cores": cores, "run_delay_cores": delay},
     )
+
+
+def _cpu_ns(use: OperationUse) -> float:
+    return use.user_ns + use.system_ns + (use.living_cpu_ns or 0.0)
 
 
 def _gpu(use: OperationUse, thresholds: Thresholds) -> Iterator[Finding]:
@@ -75,7 +90,10 @@ def _gpu(use: OperationUse, thresholds: Thresholds) -> Iterator[Finding]:
 
 def _waiting_for_cpu(use: OperationUse) -> Iterator[Finding]:
     delay = use.resources.program.run_delay_cores
-    cores = (use.user_ns + use.system_ns) / use.wall_ns
+    cpu_ns = use.user_ns + use.system_ns
+    cores = cpu_ns / use.wall_ns
+    if cpu_ns < _LEAST_CPU_NS:
+        return
     if not delay or not cores or delay / cores <= 0.3:  # field notes: run queue against CPU
         return
     share = min(1.0, delay)

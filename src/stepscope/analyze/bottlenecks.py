@@ -121,7 +121,8 @@ def finding_bottlenecks(
     has_parts = steps > 0 or named
     for found in findings:
         is_memory = found.kind == "memory-pressure"
-        if (has_parts and found.kind == "compute") or (found.share < threshold and not is_memory):
+        is_computing = found.kind in ("compute", "cpu-bound")
+        if (has_parts and is_computing) or (found.share < threshold and not is_memory):
             continue
         advice = found.recommendation
         yield BottleneckProfile(

@@ -87,6 +87,8 @@ KINDS: dict[str, Kind] = {
             recompute=_T.CPU_COMPUTATION,
             optimizer=_T.CPU_COMPUTATION,
         ),
+        # A block of code without a training loop in it.
+        *_kinds("block", 0.05, 0.20, cpu_bound=_T.CPU_BOUND),
         # Some dispatch is part of every step: from a third of it on, it is what to work on.
         *_kinds("compute", 0.30, 0.50, host_overhead=_T.CPU_BOUND),
         *_kinds(

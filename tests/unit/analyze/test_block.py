@@ -5,6 +5,7 @@ import pytest
 from stepscope.analyze.block import Thresholds, block_findings
 from stepscope.analyze.operations import OperationUse
 from stepscope.analyze.resources import GpuUse, ProcessUse, Resources
+from stepscope.model.types import BottleneckType
 
 S = 1_000_000_000
 LIMITS = Thresholds(cpu=80.0, memory=80.0, gpu=90.0)
@@ -21,10 +22,33 @@ def test_nothing_ran_nothing_is_found() -> None:
 
 def test_one_cpu_busy_all_the_time_is_computing() -> None:
     (found,) = block_findings(OperationUse("1/x", wall_ns=S, user_ns=S * 9 // 10), LIMITS)
-    assert found.kind == "compute"
+    assert found.kind == "cpu-bound"
+    assert found.bottleneck_type is BottleneckType.CPU_BOUND
     assert found.share == pytest.approx(0.9)
     assert "80 %" in found.evidence[0]
     assert kinds(OperationUse("1/x", wall_ns=S, user_ns=S * 9 // 10), LIMITS._replace(cpu=95)) == []
+
+
+def test_a_thread_that_other_programs_keep_off_the_cpu_is_still_cpu_bound() -> None:
+    program = ProcessUse(1, run_delay_cores=0.4)
+    use = OperationUse("1/x", wall_ns=S, user_ns=S * 6 // 10, resources=Resources(program=program))
+    first, second = block_findings(use, LIMITS)
+    assert (first.kind, first.share) == ("cpu-bound", pytest.approx(1.0))
+    assert "It was ready and had no CPU 40 % of the time." in first.evidence
+    assert second.kind == "oversubscription"
+
+
+def test_a_block_that_is_blocked_is_not_cpu_bound() -> None:
+    program = ProcessUse(1, run_delay_cores=0.1)
+    use = OperationUse("1/x", wall_ns=S, user_ns=S * 6 // 10, resources=Resources(program=program))
+    assert kinds(use) == []
+
+
+def test_an_empty_block_is_not_judged_by_what_our_own_start_and_stop_take() -> None:
+    program = ProcessUse(1, run_delay_cores=0.9)
+    busy = Resources(program=program)
+    assert kinds(OperationUse("1/x", wall_ns=S // 1000, user_ns=S // 1001)) == []
+    assert kinds(OperationUse("1/x", wall_ns=S // 100, user_ns=S // 1001, resources=busy)) == []
 
 
 def test_memory_that_is_nearly_taken_is_pressure() -> None:

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from stepscope import CPUMemoryProfiler, GPUProfiler, NoResultsError, ProfilingConfig, UsageError
+from stepscope import (
+    BottleneckType,
+    CPUMemoryProfiler,
+    GPUProfiler,
+    NoResultsError,
+    ProfilingConfig,
+    UsageError,
+)
 
 BOTH = pytest.mark.parametrize("kind", [CPUMemoryProfiler, GPUProfiler])
 
@@ -46,8 +53,8 @@ def test_computing_all_the_time_is_found() -> None:
     while time.thread_time() < end:
         pass
     metrics = profiler.stop_profiling()
-    assert "compute" in [found.kind for found in profiler.get_bottlenecks()]
-    assert metrics.bottleneck_type is not None
+    assert "cpu-bound" in [found.kind for found in profiler.get_bottlenecks()]
+    assert metrics.bottleneck_type is BottleneckType.CPU_BOUND
     assert 0 < (metrics.bottleneck_severity or 0) <= 1
 
 
