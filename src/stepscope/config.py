@@ -37,6 +37,7 @@ __all__ = [
     "SAMPLING_INTERVAL_S",
     "WATCH_DEFAULT",
     "WORKER_COUNTS",
+    "Depth",
     "Level",
     "MemoryDetail",
     "PlanWish",
@@ -72,6 +73,11 @@ class Level(enum.StrEnum):
     DETAILED = "detailed"
     COMPREHENSIVE = "comprehensive"
 
+    @property
+    def depth(self) -> Depth:
+        """Of the bottleneck profilers (document 004)."""
+        return _DEPTH[self]
+
 
 _SYSTEM_INTERVAL_S: Final = {
     Level.PRODUCTION: 5.0,
@@ -86,6 +92,23 @@ _STACK_INTERVAL_S: Final = {
     Level.BASIC: 0.01,
     Level.DETAILED: 0.005,
     Level.COMPREHENSIVE: 0.002,
+}
+
+
+class Depth(NamedTuple):
+    """What BottleneckProfiler, DataLoadingProfiler and PreprocessingProfiler do at a level."""
+
+    least_interval_s: float  # samples of the machine come no more often than this
+    bottlenecks: bool  # name what stood in the way, and what to do about it
+    hooks: bool  # see torch's loaders, modules and optimizers: the training loop is judged too
+    lines: bool  # sample stacks while an operation runs, and name its hottest line
+
+
+_DEPTH: Final = {
+    Level.PRODUCTION: Depth(5.0, bottlenecks=True, hooks=False, lines=False),
+    Level.BASIC: Depth(1.0, bottlenecks=False, hooks=False, lines=False),
+    Level.DETAILED: Depth(0.0, bottlenecks=True, hooks=True, lines=False),
+    Level.COMPREHENSIVE: Depth(0.0, bottlenecks=True, hooks=True, lines=True),
 }
 
 

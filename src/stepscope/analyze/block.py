@@ -52,16 +52,16 @@ def _computing(use: OperationUse, thresholds: Thresholds) -> Iterator[Finding]:
         return
     cpus = use.resources.cpu_count
     of = f" of {cpus:g}" if cpus else ""
-    evidence = [f"It kept {cores:.1f}{of} CPUs busy; the threshold is {thresholds.cpu:g} %."]
+    title = f"CPU-bound: it computed {percent(min(1.0, cores))} of the time"
     if share - cores >= KINDS["oversubscription"].moderate_share:
-        evidence.append(f"It was ready and had no CPU {percent(share - cores)} of the time.")
+        title += f" and waited for a CPU {percent(share - cores)}"
     yield Finding(
         kind="cpu-bound",
-        title=f"CPU-bound: it computed {percent(min(1.0, cores))} of the time",
+        title=title,
         share=share,
         severity=severity("cpu-bound", share),
         confidence=separation(share),
-        evidence=tuple(evidence),
+        evidence=(f"It kept {cores:.1f}{of} CPUs busy; the threshold is {thresholds.cpu:g} %.",),
         missing=("Which lines it goes to was not measured.",),
         measures={"cpu_cores": cores, "run_delay_cores": delay},
     )

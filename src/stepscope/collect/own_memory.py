@@ -55,12 +55,11 @@ def watch_own_process(recorder: Recorder, interval_s: float) -> None:
 
 
 class PythonHeap:
-    """The most that Python objects took since the last look, where tracemalloc is on."""
+    """The most that Python objects took since tracemalloc's peak was reset, where it is on."""
 
     def sample(self, recorder: Recorder) -> None:
         if tracemalloc.is_tracing():
             _, peak_bytes = tracemalloc.get_traced_memory()
-            tracemalloc.reset_peak()
             recorder.sample(recorder.intern(names.PYTHON_PEAK_BYTES), float(peak_bytes))
 
     def close(self) -> None:

@@ -60,9 +60,14 @@ class AdvancedProfiler:
         self._total_s = 0.0
         self._results: dict[str, Any] | None = None
         self.seen = Seen()
-        is_watched = self.config.enabled and self.config.enable_monitoring
-        self.monitor = PerformanceMonitor(self.config) if is_watched else None
+        self.monitor: PerformanceMonitor | None = None
+        self._make_monitor()
         self._optimizer: weakref.ref[AutoOptimizer] | None = None
+
+    def _make_monitor(self) -> None:
+        config = self.config
+        if self.monitor is None and config.enabled and config.enable_monitoring:
+            self.monitor = PerformanceMonitor(config)
 
     def start_profiling(self) -> None:
         """Begin to measure."""
@@ -70,7 +75,8 @@ class AdvancedProfiler:
             return
         if self._block.is_open:
             raise UsageError("It is profiling already: call stop_profiling() first.")
-        if self.monitor is not None:
+        self._make_monitor()
+        if self.monitor is not None and self.config.enable_monitoring:
             self.monitor.start_monitoring()
         self._block.open()
 
@@ -81,10 +87,10 @@ class AdvancedProfiler:
         'data' is what a training loop waited for its loaders. Where none ran, it is what
         `profile_dataloader` measured.
         """
-        if not self.config.enabled:
-            off = disabled_metrics()
-            return {**dict.fromkeys(_PARTS, off), "bottlenecks": [], "suggestions": []}
         if not self._block.is_open:
+            if not self.config.enabled:
+                off = disabled_metrics()
+                return {**dict.fromkeys(_PARTS, off), "bottlenecks": [], "suggestions": []}
             raise UsageError("It is not profiling: call start_profiling() first.")
         measured = self._block.close()
         if self.monitor is not None:
@@ -112,9 +118,9 @@ class AdvancedProfiler:
     @property
     def current_metrics(self) -> PerformanceMetrics:
         """What was used since `start_profiling`, while it goes on."""
-        if not self.config.enabled:
-            return disabled_metrics()
         if not self._block.is_open:
+            if not self.config.enabled:
+                return disabled_metrics()
             raise UsageError("It is not profiling: call start_profiling() first.")
         return self._block.so_far()
 
@@ -141,9 +147,9 @@ class AdvancedProfiler:
 
     def get_bottlenecks(self) -> list[Finding]:
         """Of the last start and stop, the worst first."""
-        if not self.config.enabled:
-            return []
         if self._results is None:
+            if not self.config.enabled:
+                return []
             raise NoResultsError("Call start_profiling() and stop_profiling() first.")
         return list(self._results["bottlenecks"])
 

@@ -26,7 +26,7 @@ class _Profiler:
         self.config = config or ProfilingConfig()
         self._profile = BlockProfile(self._name, self.config, gpu=self._gpu)
         self._findings: list[Finding] | None = None
-        self._tracing = Tracing(wanted=self.config.enable_tracemalloc)
+        self._tracing = Tracing()
 
     def start_profiling(self) -> None:
         """Begin to measure."""
@@ -34,17 +34,16 @@ class _Profiler:
             return
         if self._profile.is_open:
             raise UsageError("It is profiling already: call stop_profiling() first.")
-        self._tracing.start()
+        self._tracing.start(wanted=self.config.enable_tracemalloc)
         self._profile.open()
 
     def stop_profiling(self) -> PerformanceMetrics:
         """What was used since `start_profiling`."""
-        if not self.config.enabled:
-            return disabled_metrics()
         if not self._profile.is_open:
+            if not self.config.enabled:
+                return disabled_metrics()
             raise UsageError("It is not profiling: call start_profiling() first.")
         metrics, self._findings = self._profile.close()
-        self._tracing.stop()
         if not self._findings:
             return metrics
         first = self._findings[0]
@@ -57,9 +56,9 @@ class _Profiler:
     @property
     def current_metrics(self) -> PerformanceMetrics:
         """What was used since `start_profiling`, while it goes on."""
-        if not self.config.enabled:
-            return disabled_metrics()
         if not self._profile.is_open:
+            if not self.config.enabled:
+                return disabled_metrics()
             raise UsageError("It is not profiling: call start_profiling() first.")
         return self._profile.so_far()
 
@@ -69,9 +68,9 @@ class _Profiler:
 
     def get_bottlenecks(self) -> list[Finding]:
         """What was in the way between the last start and stop, the worst first; [] for nothing."""
-        if not self.config.enabled:
-            return []
         if self._findings is None:
+            if not self.config.enabled:
+                return []
             raise NoResultsError(
                 "There is nothing to judge yet: call start_profiling() and stop_profiling() first."
             )
@@ -82,7 +81,8 @@ class CPUMemoryProfiler(_Profiler):
     """CPU, memory, disk and network. A training loop within it is found and explained too.
 
     With `enable_tracemalloc` the peak of Python's own objects is measured as well, which makes
-    allocations dearer.
+    allocations slower for as long as the profiler lives: tracemalloc stays on after
+    `stop_profiling`, so that its results can be read.
     """
 
     _name = "cpu_memory"

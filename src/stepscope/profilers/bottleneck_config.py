@@ -11,22 +11,38 @@ from typing import Any
 from stepscope import config
 from stepscope.config import Level
 from stepscope.errors import UsageError
-from stepscope.profilers.config import ProfilingConfig, checked_level, checked_number
+from stepscope.profilers.config import (
+    CheckedSettings,
+    ProfilingConfig,
+    checked_level,
+    checked_number,
+)
 
-__all__ = ["AnyConfig", "BottleneckProfilerConfig"]
+__all__ = ["AnyConfig", "BottleneckProfilerConfig", "Configured"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class BottleneckProfilerConfig:
+@dataclass(kw_only=True)
+class BottleneckProfilerConfig(CheckedSettings):
     """Settings; a value that makes no sense is refused with what is allowed.
 
-    profiling_level: how much is recorded.
+    Settings can be assigned at any time; a profiler reads them when it starts, and what is running
+    keeps those that it started with.
+
+    profiling_level: what is collected, how often, and what is made of it.
+        production: times, CPU and memory of the session and of each operation, and bottlenecks
+            among them; the machine is sampled every 5 s at most. torch is left alone.
+        basic: times, CPU and memory only, sampled every second at most; nothing is judged.
+        detailed: bottlenecks too. torch's loaders, modules and optimizers are seen, so that a
+            training loop is judged; sampled every `sampling_interval`.
+        comprehensive: stacks are sampled too (1,000 a second while an operation runs), so that a
+            bottleneck names the line that its time goes to.
     enable_real_time_monitoring: watch the thresholds while the session runs, not only at its end.
     enable_…_tracking: whether figures of that resource are judged and shown.
     bottleneck_threshold: share of the session from which on an operation is a bottleneck.
     memory_threshold, gpu_threshold: share of the machine's and of a GPU's memory, 0 to 1.
         (ProfilingConfig has the same thresholds in percent; both come from stepscope.config.)
-    sampling_interval: seconds between two samples while a session runs.
+    sampling_interval: seconds between two samples while a session runs; the levels production and
+        basic sample more rarely.
     output_directory: where reports go.
     batch_size_range, worker_range: what is tried where nothing else is said.
     enable_caching, cache_size: whether PreprocessingProfiler keeps results, and how many.
@@ -50,26 +66,32 @@ class BottleneckProfilerConfig:
     cache_size: int = config.CACHE_SIZE
     max_samples: int = config.MAX_SAMPLES
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "profiling_level", checked_level("profiling_level", self.profiling_level))
-        for name, value in vars(self).items():
-            if (name == "enabled" or name.startswith("enable_")) and not isinstance(value, bool):
-                raise UsageError(f"{name} is True or False, not {value!r}.")
-        for name in ("bottleneck_threshold", "memory_threshold", "gpu_threshold"):
-            _checked_share(name, getattr(self, name))
-        seconds = "a number of seconds, more than 0 and at most 3600"
-        checked_number("sampling_interval", self.sampling_interval, 0.0, 3600.0, seconds)
-        put(self, "batch_size_range", _counts("batch_size_range", self.batch_size_range, 1))
-        put(self, "worker_range", _counts("worker_range", self.worker_range, 0))
-        for name in ("cache_size", "max_samples"):
-            _counts(name, [getattr(self, name)], 1)
-        if not isinstance(self.output_directory, str | os.PathLike):
-            raise UsageError(f"output_directory is a path, not {self.output_directory!r}.")
+    def _checked(self, name: str, value: Any) -> Any:
+        if name == "profiling_level":
+            return checked_level(name, value)
+        if name in ("bottleneck_threshold", "memory_threshold", "gpu_threshold"):
+            _checked_share(name, value)
+        if name == "sampling_interval":
+            seconds = "a number of seconds, more than 0 and at most 3600"
+            checked_number(name, value, 0.0, 3600.0, seconds)
+        if name == "batch_size_range":
+            return _counts(name, value, 1)
+        if name == "worker_range":
+            return _counts(name, value, 0)
+        if name in ("cache_size", "max_samples"):
+            _counts(name, [value], 1)
+        if name == "output_directory" and not isinstance(value, str | os.PathLike):
+            raise UsageError(f"output_directory is a path, not {value!r}.")
+        return value
 
     @property
     def folder(self) -> Path:
         return Path(self.output_directory)
+
+    @property
+    def interval_s(self) -> float:
+        """Time between two samples, as the level has it."""
+        return max(self.sampling_interval, self.profiling_level.depth.least_interval_s)
 
     # What the engine reads of a ProfilingConfig, in its units.
 
@@ -106,6 +128,19 @@ class BottleneckProfilerConfig:
 
 
 AnyConfig = BottleneckProfilerConfig | ProfilingConfig
+
+
+class Configured:
+    """A profiler with a configuration of either kind; `config` is always a
+    BottleneckProfilerConfig, made anew where a ProfilingConfig was given."""
+
+    def __init__(self, config: AnyConfig | None) -> None:
+        self._given = BottleneckProfilerConfig() if config is None else config
+        BottleneckProfilerConfig.of(self._given)  # refuses what is none
+
+    @property
+    def config(self) -> BottleneckProfilerConfig:
+        return BottleneckProfilerConfig.of(self._given)
 
 
 def _checked_share(name: str, value: Any) -> None:

@@ -25,7 +25,6 @@ from stepscope.session.wishes import Wishes
 
 __all__ = ["ProfileContext", "profile_context", "profile_function"]
 
-_DEFAULTS = ProfilingConfig()
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -97,7 +96,7 @@ def profile_context(name: str, config: ProfilingConfig | None = None) -> Profile
     1
     """
     if config is None:
-        return ProfileContext(name, _DEFAULTS)
+        return ProfileContext(name, ProfilingConfig())
     return ProfileContext(name, config) if config.enabled else _disabled
 
 
@@ -112,7 +111,7 @@ def profile_function(
     """
     if config is not None and not isinstance(config, ProfilingConfig):
         raise UsageError("Use it with brackets: @profile_function() or @profile_function(config).")
-    chosen = config or _DEFAULTS
+    chosen = config or ProfilingConfig()
 
     def decorate(function: Any) -> Any:
         if isinstance(function, classmethod | staticmethod):
@@ -137,7 +136,9 @@ class _Calls:
     """
 
     def __init__(self, name: str, config: ProfilingConfig) -> None:
-        self._name, self._config, self._rate = name, config, config.sampling_rate
+        interval_s = Settings(level=config.level).system_interval_s
+        self._wishes = Wishes(interval_s=interval_s, keep=config.max_samples)
+        self._name, self._rate = name, config.sampling_rate
         self._random = Random().random  # the program's own numbers stay as they are
         self._profile: Profile | None = None
         self._make: Callable[[], AbstractContextManager[Any]] = self._first
@@ -145,8 +146,7 @@ class _Calls:
     def _first(self) -> AbstractContextManager[Any]:
         """Decorating is free: the first call sets everything up."""
         if self._profile is None:
-            interval_s = Settings(level=self._config.level).system_interval_s
-            self._profile = Profile(Wishes(interval_s=interval_s, keep=self._config.max_samples))
+            self._profile = Profile(self._wishes)
         self._make = self._profile.maker(self._name)
         return self._make()
 

@@ -34,23 +34,35 @@ class PerformanceMonitor(Closing):
         if config is not None and not isinstance(config, ProfilingConfig):
             raise UsageError(f"The configuration is a ProfilingConfig, not {config!r}.")
         self.config = config or ProfilingConfig()
+        self._callbacks: list[AlertCallback] = []  # given while it was switched off
         self._inside: MonitorInside | None = None
         if self.config.enabled:
-            from stepscope.session.monitor_inside import MonitorInside
-            from stepscope.session.monitor_settings import monitor_settings
+            self._made()
 
-            self._inside = MonitorInside(
-                monitor_settings(self.config),
-                self.config.monitoring_interval,
-                self.config.alert_threshold,
-                self.config.alerts_dir,
-            )
+    def _made(self) -> MonitorInside:
+        from stepscope.session.monitor_inside import MonitorInside
+        from stepscope.session.monitor_settings import monitor_settings
+
+        config = self.config
+        settings = (
+            monitor_settings(config),
+            config.monitoring_interval,
+            config.alert_threshold,
+            config.alerts_dir,
+        )
+        if self._inside is None:
+            self._inside = MonitorInside(*settings)
             weakref.finalize(self, self._inside.abandon).atexit = False
+            for callback in self._callbacks:
+                self._inside.add_callback(callback)
+        elif not self._inside.is_running:
+            self._inside.configure(*settings)
+        return self._inside
 
     def start_monitoring(self) -> None:
         """While it runs: nothing happens. What was seen the last time is forgotten."""
-        if self._inside is not None:
-            self._inside.start()
+        if self.config.enabled:
+            self._made().start()
 
     def stop_monitoring(self) -> None:
         """Alerts that are open are over with it. While it does not run: nothing happens."""
@@ -72,12 +84,16 @@ class PerformanceMonitor(Closing):
         that hangs holds up nobody."""
         if not callable(callback):
             raise UsageError(f"A callback is a function that takes an alert, not {callback!r}.")
-        if self._inside is not None:
+        if self._inside is None:
+            self._callbacks.append(callback)
+        else:
             self._inside.add_callback(callback)
 
     def remove_alert_callback(self, callback: AlertCallback) -> None:
         """UsageError: it was never added."""
-        if self._inside is not None and not self._inside.remove_callback(callback):
+        if self._inside is None and callback in self._callbacks:
+            self._callbacks.remove(callback)
+        elif self._inside is None or not self._inside.remove_callback(callback):
             raise UsageError(f"{callback!r} is no callback of this monitor.")
 
     @property

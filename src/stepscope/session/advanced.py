@@ -77,20 +77,20 @@ class AdvancedBlock:
     """Opened and closed any number of times, within others of its kind or not."""
 
     def __init__(self, config: Config) -> None:
+        self._config = config
         self._block = BlockProfile("advanced", config, gpu=True)
-        self._tracing = Tracing(wanted=config.enable_tracemalloc)
+        self._tracing = Tracing()
 
     @property
     def is_open(self) -> bool:
         return self._block.is_open
 
     def open(self) -> None:
-        self._tracing.start()
+        self._tracing.start(wanted=self._config.enable_tracemalloc)
         self._block.open()
 
     def close(self) -> Measured:
         metrics, found = self._block.close()
-        self._tracing.stop()
         found = [_advised(one) for one in found]
         if found:
             metrics = replace(

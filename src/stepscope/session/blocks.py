@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+import weakref
 from typing import Protocol
 
 from stepscope.analyze.block import Thresholds, block_findings
@@ -42,15 +43,7 @@ class BlockProfile:
     """Opens and closes blocks of one name."""
 
     def __init__(self, name: str, config: Config, *, gpu: bool) -> None:
-        self._name = name
-        self._wishes = Wishes(
-            gpu=gpu,
-            interval_s=Settings(level=config.level).system_interval_s,
-            keep=config.max_samples,
-        )
-        self._thresholds = Thresholds(
-            config.cpu_threshold, config.memory_threshold, config.gpu_threshold
-        )
+        self._name, self._config, self._gpu = name, config, gpu
         self._profile: Profile | None = None
         self._block: Block | None = None
         self._fresh_until_ns = 0
@@ -63,8 +56,14 @@ class BlockProfile:
         return self._block is not None
 
     def open(self) -> None:
-        if self._profile is None:
-            self._profile = shared_profile(self._wishes)
+        """With the settings of now."""
+        config = self._config
+        interval_s = Settings(level=config.level).system_interval_s
+        wishes = Wishes(gpu=self._gpu, interval_s=interval_s, keep=config.max_samples)
+        self._thresholds = Thresholds(
+            config.cpu_threshold, config.memory_threshold, config.gpu_threshold
+        )
+        self._profile = shared_profile(wishes)
         self._block = self._profile.block(self._name)
         self._fresh_until_ns = 0
         self._block.open()
@@ -95,24 +94,52 @@ class BlockProfile:
 
 
 class Tracing:
-    """tracemalloc, for the time of a block, unless somebody else has it running."""
+    """tracemalloc for a profiler.
 
-    def __init__(self, *, wanted: bool) -> None:
-        self._wanted = wanted
-        self._started = self._sampled = False
+    It stays on after a block, so that the program can ask tracemalloc for its results, as document
+    003 does. It goes off when the last profiler that wanted it is gone or starts without it, and
+    stays on where the program had it on before.
+    """
 
-    def start(self) -> None:
-        if not self._wanted:
+    def __init__(self) -> None:
+        self._let_go: weakref.finalize[[], Tracing] | None = None
+
+    def start(self, *, wanted: bool) -> None:
+        """The peak that tracemalloc tells counts from here."""
+        if not wanted:
+            if self._let_go is not None:
+                self._let_go()
+                self._let_go = None
             return
+        if self._let_go is None:
+            _tracers.hold()
+            self._let_go = weakref.finalize(self, _tracers.let_go)
+            self._let_go.atexit = False
+        inside().look()  # the peak so far belongs to those that were started before
         if not tracemalloc.is_tracing():
-            tracemalloc.start()
-            self._started = True
+            tracemalloc.start()  # the program may have stopped it
         tracemalloc.reset_peak()
-        if not self._sampled:
-            self._sampled = True
+
+
+class _Tracers:
+    """Those that want tracemalloc on: the first one switches it on, the last one off."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._is_ours = self._is_sampled = False
+
+    def hold(self) -> None:
+        if not self._count:
+            self._is_ours = not tracemalloc.is_tracing()
+        self._count += 1
+        if not self._is_sampled:
+            self._is_sampled = True
             inside().add_source(PythonHeap())
 
-    def stop(self) -> None:
-        if self._started:
+    def let_go(self) -> None:
+        self._count -= 1
+        if not self._count and self._is_ours:
             tracemalloc.stop()
-            self._started = False
+
+
+_tracers = _Tracers()

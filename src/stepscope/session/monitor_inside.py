@@ -59,13 +59,23 @@ class MonitorInside:
         alert_threshold: float,
         alerts_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.interval_s = interval_s
-        self._settings, self._alert_threshold = _with_time_to_look(settings), alert_threshold
-        self._alerts_dir = alerts_dir
+        self.configure(settings, interval_s, alert_threshold, alerts_dir)
         self._callbacks = Callbacks(self._callback_failed)
         self._engine: Inside | None = None  # while it runs
         self._is_abandoned = False
         self._begin()
+
+    def configure(
+        self,
+        settings: WatchSettings,
+        interval_s: float,
+        alert_threshold: float,
+        alerts_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """What counts from the next start."""
+        self.interval_s = interval_s
+        self._settings, self._alert_threshold = _with_time_to_look(settings), alert_threshold
+        self._alerts_dir = alerts_dir
 
     def _begin(self) -> None:
         self.alerts: deque[Alert] = deque(maxlen=_MOST_ALERTS)

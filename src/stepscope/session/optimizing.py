@@ -42,7 +42,11 @@ class _LoaderConfig:
     enable_gpu_tracking = False
 
     def __init__(self, config: Config) -> None:
-        self.memory_threshold = config.memory_threshold / 100
+        self._config = config
+
+    @property
+    def memory_threshold(self) -> float:
+        return self._config.memory_threshold / 100
 
 
 class _Made(NamedTuple):

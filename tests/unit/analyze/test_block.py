@@ -34,7 +34,7 @@ def test_a_thread_that_other_programs_keep_off_the_cpu_is_still_cpu_bound() -> N
     use = OperationUse("1/x", wall_ns=S, user_ns=S * 6 // 10, resources=Resources(program=program))
     first, second = block_findings(use, LIMITS)
     assert (first.kind, first.share) == ("cpu-bound", pytest.approx(1.0))
-    assert "It was ready and had no CPU 40 % of the time." in first.evidence
+    assert first.title == "CPU-bound: it computed 60 % of the time and waited for a CPU 40 %"
     assert second.kind == "oversubscription"
 
 

@@ -97,6 +97,9 @@ def test_python_s_own_objects_are_counted_where_that_is_wished() -> None:
     metrics = profiler.stop_profiling()["combined"]
     assert metrics.peak_heap_mb is not None
     assert metrics.peak_heap_mb >= len(kept) / 2**20
+    current, peak = tracemalloc.get_traced_memory()
+    assert peak >= current >= len(kept), "it can be asked after stop_profiling()"
+    del profiler
     assert not tracemalloc.is_tracing()
 
 

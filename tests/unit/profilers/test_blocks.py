@@ -64,8 +64,44 @@ def test_the_peak_of_python_objects_is_measured_when_asked() -> None:
     held = bytearray(30 * 2**20)
     del held
     metrics = profiler.stop_profiling()
-    assert not tracemalloc.is_tracing(), "it was off before"
     assert metrics.peak_heap_mb == pytest.approx(30, rel=0.1)
+    current, peak = tracemalloc.get_traced_memory()
+    assert peak >= 30 * 2**20 > current, "it can be asked after the block"
+    del profiler
+    assert not tracemalloc.is_tracing(), "it was off before"
+
+
+def test_tracing_goes_off_with_the_last_profiler_that_wants_it() -> None:
+    config = ProfilingConfig(enable_tracemalloc=True)
+    first, second = CPUMemoryProfiler(config), CPUMemoryProfiler(config)
+    first.start_profiling()
+    held = bytearray(20 * 2**20)
+    second.start_profiling()
+    assert first.stop_profiling().peak_heap_mb == pytest.approx(20, rel=0.1)
+    del first, held
+    assert tracemalloc.is_tracing()
+    second.stop_profiling()
+    second.config.enable_tracemalloc = False
+    second.start_profiling()
+    assert not tracemalloc.is_tracing(), "nobody wants it any more"
+    second.stop_profiling()
+
+
+def test_a_change_of_the_settings_counts_from_the_next_start() -> None:
+    profiler = CPUMemoryProfiler(ProfilingConfig(cpu_threshold=100, memory_threshold=100))
+    for threshold, kinds in ((1.0, []), (100.0, ["cpu-bound"])):
+        profiler.start_profiling()
+        profiler.config.cpu_threshold = threshold
+        end = time.thread_time() + 0.02
+        while time.thread_time() < end:
+            time.sleep(0.001)  # busy part of the time: between the two thresholds
+        profiler.stop_profiling()
+        found = [one.kind for one in profiler.get_bottlenecks() if one.kind == "cpu-bound"]
+        assert found == kinds
+    profiler.start_profiling()
+    profiler.config.enabled = False
+    assert profiler.stop_profiling().calls == 1, "what was started is measured to its end"
+    assert "switched off" in profiler.stop_profiling().notes[0]
 
 
 def test_without_a_gpu_the_notes_say_so() -> None:

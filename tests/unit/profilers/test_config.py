@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from stepscope import ProfilingConfig, ProfilingLevel, StepscopeError, UsageError
+from stepscope import (
+    BottleneckProfilerConfig,
+    ProfilingConfig,
+    ProfilingLevel,
+    StepscopeError,
+    UsageError,
+)
 
 NUMBERS = {
     "sampling_rate": "more than 0 and at most 1",
@@ -57,3 +63,39 @@ def test_a_level_by_its_name(value: Any) -> None:
 def test_limits_themselves_are_allowed() -> None:
     config = ProfilingConfig(sampling_rate=1, cpu_threshold=100, max_samples=1)
     assert (config.sampling_rate, config.cpu_threshold, config.max_samples) == (1, 100, 1)
+
+
+def test_settings_are_given_in_the_order_of_the_document() -> None:
+    config = ProfilingConfig(True, ProfilingLevel.BASIC, 0.1, True, True, 2.0, 0.9)
+    assert config == ProfilingConfig(
+        enabled=True,
+        level=ProfilingLevel.BASIC,
+        sampling_rate=0.1,
+        auto_optimize=True,
+        enable_monitoring=True,
+        monitoring_interval=2.0,
+        alert_threshold=0.9,
+    )
+
+
+def test_a_setting_can_be_assigned_and_is_checked_then_too() -> None:
+    config = ProfilingConfig()
+    config.level = "comprehensive"  # type: ignore[assignment]
+    config.cpu_threshold = 95.0
+    assert (config.level, config.cpu_threshold) == (ProfilingLevel.COMPREHENSIVE, 95.0)
+    with pytest.raises(UsageError, match="cpu_threshold=200"):
+        config.cpu_threshold = 200.0
+    with pytest.raises(UsageError, match="enabled is True or False"):
+        config.enabled = 1  # type: ignore[assignment]
+    with pytest.raises(UsageError, match="has no setting 'sampling'"):
+        config.sampling = 0.5  # type: ignore[attr-defined]
+    assert config == ProfilingConfig(level=ProfilingLevel.COMPREHENSIVE, cpu_threshold=95.0)
+
+
+def test_bottleneck_settings_can_be_assigned_and_are_checked_then_too() -> None:
+    config = BottleneckProfilerConfig()
+    config.memory_threshold = 0.5
+    config.worker_range = [0, 2]  # type: ignore[assignment]
+    assert (config.memory_threshold, config.worker_range) == (0.5, (0, 2))
+    with pytest.raises(UsageError, match=r"for 80 % write 0\.8"):
+        config.memory_threshold = 80

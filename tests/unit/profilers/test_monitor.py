@@ -282,6 +282,22 @@ def test_rules_and_sinks_that_cannot_be_are_refused_with_what_is_wrong(
         PerformanceMonitor(ProfilingConfig(**settings))
 
 
+def test_a_monitor_can_be_switched_on_and_set_between_two_starts() -> None:
+    monitor = PerformanceMonitor(ProfilingConfig(enabled=False))
+    monitor.add_alert_callback(print)
+    monitor.start_monitoring()
+    assert not monitor.is_monitoring
+    monitor.config.enabled = True
+    monitor.config.monitoring_interval = 0.25
+    with monitor:
+        assert monitor.is_monitoring
+        monitor.config.monitoring_interval = 0.5
+        assert monitor.get_monitoring_summary()["monitoring_interval"] == 0.25
+    monitor.remove_alert_callback(print)
+    with monitor:
+        assert monitor.get_monitoring_summary()["monitoring_interval"] == 0.5
+
+
 def test_a_sink_that_does_not_exist_is_refused_when_it_starts() -> None:
     monitor = PerformanceMonitor(ProfilingConfig(sinks=[{"type": "pigeon"}]))
     with pytest.raises(UsageError, match="pigeon"):
