@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from stepscope.errors import NoResultsError, UsageError
 from stepscope.model.bottlenecks import BottleneckProfile, ProfilingSession
 from stepscope.model.types import BottleneckType
-from stepscope.profilers.bottleneck_config import AnyConfig, BottleneckProfilerConfig
+from stepscope.profilers.bottleneck_config import AnyConfig, Configured
 from stepscope.profilers.trackers import CPUTracker, GPUTracker, IOTracker, MemoryTracker
 from stepscope.session.bottlenecks import BottleneckSession
 from stepscope.session.keep import save_here
@@ -20,7 +22,7 @@ from stepscope.session.written import ReportPaths, write_session
 __all__ = ["BottleneckProfiler"]
 
 
-class BottleneckProfiler:
+class BottleneckProfiler(Configured):
     """Watches a stretch of a program and names what stands in its way.
 
     >>> profiler = BottleneckProfiler()
@@ -42,8 +44,9 @@ class BottleneckProfiler:
     """
 
     def __init__(self, config: AnyConfig | None = None) -> None:
-        self.config = BottleneckProfilerConfig.of(config)
-        self._tracking = Tracking(self.config.sampling_interval)
+        super().__init__(config)
+        self.logger = logging.getLogger("stepscope")
+        self._tracking = Tracking()
         self.memory_tracker = MemoryTracker(self._tracking)
         self.gpu_tracker = GPUTracker(self._tracking)
         self.cpu_tracker = CPUTracker(self._tracking)
@@ -61,18 +64,20 @@ class BottleneckProfiler:
             return ""
         if self.is_profiling:
             raise UsageError("A session goes on: call stop_profiling_session() first.")
-        percents = self.config.percents
-        limits = (percents.cpu_threshold, percents.memory_threshold, percents.gpu_threshold)
-        self._session = BottleneckSession(session_name, self.config, limits)
-        self._tracking.start()
+        config = replace(self.config)  # what is assigned from now on is for the next session
+        session = BottleneckSession(session_name, config)
+        self._tracking.start(config.interval_s)
+        session.open()
+        self._session = session
         return self._session.session_id
 
     def stop_profiling_session(self) -> ProfilingSession:
         """End the session, and what it found."""
         if not self.is_profiling:
             raise UsageError("No session goes on: call start_profiling_session() first.")
+        found = self._found.close()
         self._tracking.stop()
-        return self._found.close()
+        return found
 
     def profile_operation(
         self, operation_name: str, operation_type: BottleneckType
@@ -82,9 +87,9 @@ class BottleneckProfiler:
 
         operation_type: what it is; `BottleneckType.register("my_type")` for one of your own.
         """
-        if not self.config.enabled:
-            return nothing  # type: ignore[no-any-return]
         if not self.is_profiling:
+            if not self.config.enabled:
+                return nothing  # type: ignore[no-any-return]
             self.start_profiling_session(operation_name)
         return self._found.operation(operation_name, operation_type)
 

@@ -106,6 +106,12 @@ class BottleneckProfilerConfig(CheckedSettings):
             gpu_threshold=self.gpu_threshold * 100,
         )
 
+    @property
+    def thresholds(self) -> tuple[float, float, float]:
+        """Percent of CPU, memory and GPU from which on they are named."""
+        percents = self.percents
+        return percents.cpu_threshold, percents.memory_threshold, percents.gpu_threshold
+
     @classmethod
     def of(cls, given: AnyConfig | None) -> BottleneckProfilerConfig:
         """From whichever of the two; what a ProfilingConfig does not say is the default."""

@@ -11,7 +11,7 @@ from typing import Any
 from stepscope.errors import NoResultsError, UsageError
 from stepscope.model.finding import Finding
 from stepscope.model.loading import DataLoadingProfile, PreprocessingProfile
-from stepscope.profilers.bottleneck_config import AnyConfig, BottleneckProfilerConfig
+from stepscope.profilers.bottleneck_config import AnyConfig, Configured
 from stepscope.profilers.config import checked_number
 from stepscope.profilers.preprocessing import PreprocessingProfiler
 from stepscope.session.loading import best_profile, make_loader, profile_loader
@@ -22,7 +22,7 @@ __all__ = ["DataLoadingProfiler"]
 _logger = logging.getLogger("stepscope")
 
 
-class DataLoadingProfiler:
+class DataLoadingProfiler(Configured):
     """Iterates loaders by themselves, with nobody using the batches.
 
     The program's random numbers, and the order of its data, stay as if it had not been there; a
@@ -37,8 +37,8 @@ class DataLoadingProfiler:
     """
 
     def __init__(self, config: AnyConfig | None = None) -> None:
-        self.config = BottleneckProfilerConfig.of(config)
-        self._preprocessing = PreprocessingProfiler(self.config)
+        super().__init__(config)
+        self._preprocessing = PreprocessingProfiler(self._given)
         self.profiles: list[DataLoadingProfile] = []
         self.preprocessing_profiles: list[PreprocessingProfile] = []
         self.failed_configurations: list[tuple[int, int, str]] = []

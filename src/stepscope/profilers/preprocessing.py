@@ -10,7 +10,7 @@ from typing import Any
 
 from stepscope.errors import NoResultsError, UsageError
 from stepscope.model.loading import PreprocessingProfile
-from stepscope.profilers.bottleneck_config import AnyConfig, BottleneckProfilerConfig
+from stepscope.profilers.bottleneck_config import AnyConfig, Configured
 from stepscope.session.preprocessing import Cache, batch_of, profile_function
 from stepscope.session.written import ReportPaths, write_loading
 
@@ -19,7 +19,7 @@ __all__ = ["PreprocessingProfiler"]
 _logger = logging.getLogger("stepscope")
 
 
-class PreprocessingProfiler:
+class PreprocessingProfiler(Configured):
     """Calls a function with the same data many times.
 
     The source document differs in these points, and this is what was built instead: its cache is
@@ -30,7 +30,7 @@ class PreprocessingProfiler:
     """
 
     def __init__(self, config: AnyConfig | None = None) -> None:
-        self.config = BottleneckProfilerConfig.of(config)
+        super().__init__(config)
         self.preprocessing_cache = Cache(self.config.cache_size)
         self.profiles: list[PreprocessingProfile] = []
 
@@ -53,15 +53,13 @@ class PreprocessingProfiler:
         if not self.config.enabled:
             note = "Profiling is switched off (enabled=False): nothing was measured."
             return PreprocessingProfile(operation_name=name, num_iterations=0, notes=(note,))
-        percents = self.config.percents
-        limits = (percents.cpu_threshold, percents.memory_threshold, percents.gpu_threshold)
+        self.preprocessing_cache.size = self.config.cache_size
         profile = profile_function(
             name,
             preprocessing_func,
             sample_data,
             num_iterations,
             self.config,
-            limits,
             self.preprocessing_cache,
         )
         self.profiles.append(profile)

@@ -21,12 +21,14 @@ from stepscope.analyze.bottlenecks import (
 )
 from stepscope.analyze.nesting import NestingFold
 from stepscope.analyze.operations import OperationUse
+from stepscope.config import Level
 from stepscope.errors import UsageError
 from stepscope.model.bottlenecks import BottleneckProfile, ProfilingSession
 from stepscope.model.finding import Finding
 from stepscope.model.metrics import PerformanceMetrics
 from stepscope.model.types import BottleneckType
 from stepscope.session.inside import inside
+from stepscope.session.lines import line_evidence
 from stepscope.session.profile import Profile
 from stepscope.session.sampled import Sampled
 from stepscope.session.wishes import Wishes
@@ -42,6 +44,12 @@ _used: set[str] = set()  # ids
 class Config(Protocol):
     """What is read of a BottleneckProfilerConfig."""
 
+    @property
+    def profiling_level(self) -> Level: ...
+    @property
+    def interval_s(self) -> float: ...
+    @property
+    def thresholds(self) -> tuple[float, float, float]: ...
     @property
     def enable_real_time_monitoring(self) -> bool: ...
     @property
@@ -59,40 +67,44 @@ class Config(Protocol):
     @property
     def gpu_threshold(self) -> float: ...
     @property
-    def sampling_interval(self) -> float: ...
-    @property
     def max_samples(self) -> int: ...
 
 
 class BottleneckSession:
-    """From its making to `close`. `result` at any time."""
+    """From `open` to `close`. `result` at any time. Nothing of `config` may change meanwhile."""
 
-    def __init__(self, name: str, config: Config, percents: tuple[float, float, float]) -> None:
-        self._config = config
-        self._thresholds = Thresholds(*percents)
+    def __init__(self, name: str, config: Config) -> None:
+        self._config, self._depth = config, config.profiling_level.depth
+        self._thresholds = Thresholds(*config.thresholds)
         self._types: dict[str, BottleneckType] = {}
-        self._engine = inside()
         wishes = Wishes(
             gpu=config.enable_gpu_tracking,
-            interval_s=config.sampling_interval,
+            hooks=self._depth.hooks,
+            interval_s=config.interval_s,
             keep=config.max_samples,
         )
-        self._profile, self._whole = Profile(wishes), Profile(wishes)
+        self._engine = inside(wishes.hooks)
+        self._profile = Profile(wishes._replace(lines=self._depth.lines))
+        self._whole = Profile(wishes)
         self._nesting = NestingFold(self._profile.identity(""))
         self.start_time = datetime.now(UTC).astimezone()
         self.session_id = _new_id(name, self.start_time)
         self._block = self._whole.block(self.session_id)
-        self._block.open()
         self._sampled = Sampled(
-            self._block.start_ns,
+            self._engine.recorder.now_ns(),
             {_MEMORY: config.memory_threshold, _GPU_MEMORY: config.gpu_threshold},
         )
-        self._engine.follow(self._nesting)
-        if config.enable_real_time_monitoring:
-            self._engine.follow(self._sampled)
         self._result: ProfilingSession | None = None
         self._so_far: ProfilingSession | None = None
         self._fresh_until_ns = 0
+
+    def open(self) -> None:
+        """The block comes last: what it takes to begin is not the session's."""
+        self._engine.follow(self._nesting)
+        if self._config.enable_real_time_monitoring:
+            self._engine.follow(self._sampled)
+        self.start_time = datetime.now(UTC).astimezone()
+        self._block.open()
 
     @property
     def is_open(self) -> bool:
@@ -116,7 +128,7 @@ class BottleneckSession:
             self._engine.unfollow(self._nesting)
             self._engine.unfollow(self._sampled)
             end_time = self.start_time + timedelta(microseconds=use.wall_ns / 1e3)
-            self._result = replace(self._made(use), end_time=end_time)
+            self._result = replace(self._made(use, is_over=True), end_time=end_time)
         return self._result
 
     def result(self) -> ProfilingSession:
@@ -132,40 +144,55 @@ class BottleneckSession:
             self._fresh_until_ns = ended_ns + max(_FRESH_NS, _COST_SHARE * (ended_ns - began_ns))
         return self._so_far
 
-    def _made(self, use: OperationUse) -> ProfilingSession:
+    def _made(self, use: OperationUse, is_over: bool = False) -> ProfilingSession:
         with self._engine.lock:  # the sampler's thread takes in what is new
-            return self._judged(use)
+            return self._measured(use, is_over)
 
-    def _judged(self, use: OperationUse) -> ProfilingSession:
+    def _measured(self, use: OperationUse, is_over: bool) -> ProfilingSession:
         config, gauges = self._config, self._sampled.gauges
         metrics = self._whole.measured(use)
         records = self._records()
-        loop = self._block.summary()
-        found = list(loop.findings) or advise(block_findings(use, self._thresholds))
-        bottlenecks = [
-            *self._operations(records, use),
-            *self._memory(use, metrics),
-            *finding_bottlenecks(
-                self._tracked(found),
-                metrics,
-                config.bottleneck_threshold,
-                steps=loop.steps.count if loop.findings else 0,
-                named=bool(records),
-            ),
-        ]
+        bottlenecks, verdict = (), ""
+        if self._depth.bottlenecks:
+            bottlenecks, verdict = self._judged(use, metrics, records, is_over)
         memory, gpu = config.enable_memory_tracking, config.enable_gpu_tracking
-        verdict = f"{found[0].title[:1].upper()}{found[0].title[1:]}." if found else ""
         return ProfilingSession(
             session_id=self.session_id,
             start_time=self.start_time,
             performance_metrics=_figures(metrics, config),
-            bottlenecks=worst_first(bottlenecks),
+            bottlenecks=bottlenecks,
             memory_profile=gauges.seconds(gauges.memory, 100.0) if memory else {},
             gpu_profile=gauges.seconds(gauges.gpu, 100.0) if gpu else {},
             operations={one.name: one.metrics for one in records},
             verdict=verdict,
             notes=metrics.notes,
         )
+
+    def _judged(
+        self,
+        use: OperationUse,
+        metrics: PerformanceMetrics,
+        records: list[OperationRecord],
+        is_over: bool,
+    ) -> tuple[tuple[BottleneckProfile, ...], str]:
+        """(what stood in the way, the worst first; the verdict)"""
+        loop = self._block.summary() if self._depth.hooks else None
+        in_loop = list(loop.findings) if loop is not None else []
+        steps = loop.steps.count if loop is not None and in_loop else 0
+        found = in_loop or advise(block_findings(use, self._thresholds))
+        bottlenecks = [
+            *self._operations(records, use, is_over),
+            *self._memory(use, metrics),
+            *finding_bottlenecks(
+                self._tracked(found),
+                metrics,
+                self._config.bottleneck_threshold,
+                steps=steps,
+                named=bool(records),
+            ),
+        ]
+        verdict = f"{found[0].title[:1].upper()}{found[0].title[1:]}." if found else ""
+        return worst_first(bottlenecks), verdict
 
     def _records(self) -> list[OperationRecord]:
         profile = self._profile
@@ -183,14 +210,17 @@ class BottleneckSession:
         ]
 
     def _operations(
-        self, records: list[OperationRecord], use: OperationUse
+        self, records: list[OperationRecord], use: OperationUse, is_over: bool
     ) -> Iterator[BottleneckProfile]:
         metrics = {one.name: one.metrics for one in records}
         share = self._config.bottleneck_threshold
         for one in operation_bottlenecks(records, use.wall_ns, share):
             of = metrics[one.operation_name]
             advice = suggest(one.bottleneck_type, of, use.resources.cpu_count)
-            yield replace(one, suggestions=advice)
+            evidence = one.evidence
+            if self._depth.lines and is_over:
+                evidence += tuple(line_evidence(self._profile.line_profile(one.operation_name)))
+            yield replace(one, suggestions=advice, evidence=evidence)
 
     def _memory(
         self, use: OperationUse, metrics: PerformanceMetrics

@@ -7,18 +7,21 @@ import linecache
 import os
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 from stepscope.analyze.lines import LineFold
 from stepscope.collect.stacks import StackCollector, tell_stacks_again
 from stepscope.model import names
 from stepscope.model.event import Batch
-from stepscope.model.lines import LineProfile
+from stepscope.model.finding import Finding, Location
+from stepscope.model.lines import LineProfile, LineTime
 from stepscope.model.process import ProcessInfo
 from stepscope.session.extras import Extra
 from stepscope.session.inside import Inside
 
-__all__ = ["Lines", "lines_table"]
+__all__ = ["Lines", "at_hottest_line", "line_evidence", "lines_table"]
 
 
 class _Stacks:
@@ -112,6 +115,33 @@ def _depth_of_caller() -> int:
 
 def _is_ours(module: object) -> bool:
     return isinstance(module, str) and module.startswith(("stepscope.session", "stepscope.profil"))
+
+
+def hottest_line(profile: LineProfile) -> LineTime | None:
+    """The line with the most time of its own; None: no sample fell into the operation."""
+    return next(iter(profile.lines), None)
+
+
+def line_evidence(profile: LineProfile) -> Iterator[str]:
+    """Where the time of an operation goes, in a sentence."""
+    line = hottest_line(profile)
+    if line is not None:
+        share = line.self_ns / profile.total_ns
+        where = f"{Path(line.file).name}:{line.line} ({line.function})"
+        yield f"Hottest line: {where}, {share:.0%} of its time in {profile.samples} samples."
+
+
+def at_hottest_line(finding: Finding, profile: LineProfile) -> Finding:
+    """A finding about computing, with the line that most of it goes to."""
+    line = hottest_line(profile)
+    if line is None or finding.kind not in ("cpu-bound", "input-cpu"):
+        return finding
+    return replace(
+        finding,
+        location=Location(line.file, line.line, line.function),
+        evidence=(*finding.evidence, *line_evidence(profile)),
+        missing=tuple(one for one in finding.missing if "lines" not in one),
+    )
 
 
 def lines_table(profile: LineProfile, title: str, width: int = 100) -> str:

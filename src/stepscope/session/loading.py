@@ -10,12 +10,15 @@ from stepscope.advise.loading import best_profile, suggest_loading, with_best_wo
 from stepscope.analyze.loading import loading_limits
 from stepscope.analyze.operations import OperationUse
 from stepscope.collect.loading import batch_samples, make_loader, settings_of, undisturbed
+from stepscope.config import Level
 from stepscope.model.details import Pipeline
+from stepscope.model.finding import Finding
 from stepscope.model.loading import DataLoadingProfile, LoadingFigures
 from stepscope.model.metrics import MB, PerformanceMetrics
 from stepscope.model.phases import Phase
 from stepscope.model.summary import Summary
 from stepscope.session.inside import inside
+from stepscope.session.lines import at_hottest_line
 from stepscope.session.profile import Profile
 from stepscope.session.wishes import Wishes
 
@@ -29,7 +32,9 @@ class Config(Protocol):
     """What is read of a BottleneckProfilerConfig."""
 
     @property
-    def sampling_interval(self) -> float: ...
+    def profiling_level(self) -> Level: ...
+    @property
+    def interval_s(self) -> float: ...
     @property
     def enable_gpu_tracking(self) -> bool: ...
     @property
@@ -63,9 +68,15 @@ class _Look:
         self._loader, self._wanted, self._config, self._step_s = loader, num_batches, config, step_s
         self._settings = settings_of(loader)
         self._workers = int(self._settings.get("workers") or 0)
-        wishes = Wishes(gpu=config.enable_gpu_tracking, interval_s=config.sampling_interval)
-        self._profile, self._whole = Profile(wishes), Profile(wishes)
-        self._session = inside()
+        self._depth = config.profiling_level.depth
+        wishes = Wishes(
+            gpu=config.enable_gpu_tracking, hooks=self._depth.hooks, interval_s=config.interval_s
+        )
+        # Where workers make the batches, this process only waits for them.
+        self._has_lines = self._depth.lines and not self._workers
+        self._profile = Profile(wishes._replace(lines=self._has_lines))
+        self._whole = Profile(wishes)
+        self._session = inside(wishes.hooks)
 
     def profile(self) -> DataLoadingProfile:
         block = self._whole.block("data_loading")
@@ -126,7 +137,7 @@ class _Look:
 
     def _made(self, seen: _Seen) -> DataLoadingProfile:
         figures = with_best_workers(self._figures(seen))
-        limits = loading_limits(figures)
+        limits = loading_limits(figures) if self._depth.bottlenecks else []
         counted, settings = seen.counted, self._settings
         rate = 1.0 / figures.batch_s if figures.batch_s else None
         one = None
@@ -154,12 +165,17 @@ class _Look:
             gpu_memory_usage_mb=seen.metrics.peak_gpu_mb,
             cpu_usage_percent=seen.metrics.cpu_usage,
             bottlenecks=bottlenecks,
-            findings=tuple(limit.finding for limit in limits),
-            suggestions=suggest_loading(bottlenecks, figures),
+            findings=tuple(self._located(limit.finding) for limit in limits),
+            suggestions=suggest_loading(bottlenecks, figures) if self._depth.bottlenecks else (),
             pipeline=_pipeline(seen.loop),
             figures=figures,
             notes=tuple(self._notes(seen)),
         )
+
+    def _located(self, finding: Finding) -> Finding:
+        if not self._has_lines:
+            return finding
+        return at_hottest_line(finding, self._profile.line_profile(self._profile.last()))
 
     def _figures(self, seen: _Seen) -> LoadingFigures:
         counted, resources = seen.counted, seen.steady.resources

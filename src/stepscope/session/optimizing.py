@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from stepscope.config import SAMPLING_INTERVAL_S
+from stepscope.config import SAMPLING_INTERVAL_S, Level
 from stepscope.model.optimization import Optimization
 from stepscope.session.advanced import Seen
 from stepscope.session.optimizing_functions import optimize_function
@@ -38,7 +38,8 @@ class Config(Protocol):
 class _LoaderConfig:
     """As the engine of loaders wants it."""
 
-    sampling_interval = SAMPLING_INTERVAL_S
+    profiling_level = Level.DETAILED
+    interval_s = SAMPLING_INTERVAL_S
     enable_gpu_tracking = False
 
     def __init__(self, config: Config) -> None:

@@ -11,10 +11,12 @@ from stepscope.advise.operations import suggest
 from stepscope.analyze.block import Thresholds, block_findings
 from stepscope.collect.digest import batch_of, digest, shape_of
 from stepscope.collect.loading import settle, undisturbed
+from stepscope.config import Level
 from stepscope.model.loading import PreprocessingProfile
 from stepscope.model.metrics import PerformanceMetrics
 from stepscope.model.types import BottleneckType
 from stepscope.session.inside import inside
+from stepscope.session.lines import at_hottest_line
 from stepscope.session.profile import Profile
 from stepscope.session.wishes import Wishes
 
@@ -28,7 +30,11 @@ class Config(Protocol):
     """What is read of a BottleneckProfilerConfig."""
 
     @property
-    def sampling_interval(self) -> float: ...
+    def profiling_level(self) -> Level: ...
+    @property
+    def interval_s(self) -> float: ...
+    @property
+    def thresholds(self) -> tuple[float, float, float]: ...
     @property
     def enable_gpu_tracking(self) -> bool: ...
     @property
@@ -39,7 +45,7 @@ class Cache:
     """Results by function and content of the input; what was used longest ago goes first."""
 
     def __init__(self, size: int) -> None:
-        self._size = size
+        self.size = size
         self._known: OrderedDict[tuple[int, bytes], tuple[Any, Any]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -58,7 +64,7 @@ class Cache:
             function,
             result,
         )  # as long as it is kept, the id is its own
-        if len(self._known) > self._size:
+        if len(self._known) > self.size:
             self._known.popitem(last=False)
 
 
@@ -76,13 +82,12 @@ def profile_function(
     data: Any,
     iterations: int,
     config: Config,
-    percents: tuple[float, float, float],
     cache: Cache,
 ) -> PreprocessingProfile:
     """Every one of the calls is made and measured; the cache is measured apart. Random numbers that
     it draws are put back."""
     with undisturbed(None):
-        return _profile(name, function, data, iterations, config, percents, cache)
+        return _profile(name, function, data, iterations, config, cache)
 
 
 def _profile(
@@ -91,12 +96,17 @@ def _profile(
     data: Any,
     iterations: int,
     config: Config,
-    percents: tuple[float, float, float],
     cache: Cache,
 ) -> PreprocessingProfile:
-    wishes = Wishes(gpu=config.enable_gpu_tracking, interval_s=config.sampling_interval)
+    depth = config.profiling_level.depth
+    wishes = Wishes(
+        gpu=config.enable_gpu_tracking,
+        hooks=depth.hooks,
+        lines=depth.lines,
+        interval_s=config.interval_s,
+    )
     traits, result = _traits(function, data)
-    profile, session = Profile(wishes), inside()
+    profile, session = Profile(wishes), inside(wishes.hooks)
     session.look()
     run = profile.maker(_CALL)
     for _ in range(iterations):
@@ -110,6 +120,12 @@ def _profile(
     if config.enable_caching:
         hits, misses = _look_up(profile, cache, traits, function, data, result, iterations)
     lookup_s = profile.metrics(_LOOKUP).execution_time if hits + misses else None
+    found = []
+    if depth.bottlenecks and use is not None:
+        found = advise(block_findings(use, Thresholds(*config.thresholds)))
+    if depth.lines:
+        found = [at_hottest_line(one, profile.line_profile(_CALL)) for one in found]
+    cpus = None if use is None else use.resources.cpu_count
     call_s = (metrics.execution_time or 0.0) / iterations
     made = PreprocessingProfile(
         operation_name=name,
@@ -123,8 +139,8 @@ def _profile(
         gpu_memory_usage_mb=metrics.peak_gpu_mb,
         cpu_usage_percent=metrics.cpu_usage,
         cpu_time=metrics.cpu_time,
-        findings=() if use is None else tuple(advise(block_findings(use, Thresholds(*percents)))),
-        suggestions=_suggestions(metrics, None if use is None else use.resources.cpu_count),
+        findings=tuple(found),
+        suggestions=_suggestions(metrics, cpus) if depth.bottlenecks else (),
         cache_hits=hits,
         cache_misses=misses,
         cache_lookup_time=None if lookup_s is None else lookup_s / (hits + misses),

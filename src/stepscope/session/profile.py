@@ -42,7 +42,7 @@ class Profile:
     def __init__(self, wishes: Wishes) -> None:
         self._wishes = wishes
         self._number = next(_numbers)
-        self._session = inside()
+        self._session = inside(wishes.hooks)
         self._flops = Flops(self._session) if wishes.flops else None
         self._energy = EnergyMeter(self._session, wishes) if wishes.energy else None
         self._lines = Lines(self._session, wishes.lines_interval_s) if wishes.lines else None

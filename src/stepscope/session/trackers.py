@@ -36,14 +36,13 @@ __all__ = [
 
 def now_s() -> float:
     """The recorder's clock."""
-    return inside().recorder.now_ns() / 1e9
+    return inside(hooks=False).recorder.now_ns() / 1e9
 
 
 class Tracking:
     """Keeps the sampler going from `start` to `stop`, and what it saw from then on."""
 
-    def __init__(self, interval_s: float = SAMPLING_INTERVAL_S) -> None:
-        self._interval_s = interval_s
+    def __init__(self) -> None:
         self._run: AbstractContextManager[Any] | None = None
         self._sampled: Sampled | None = None
 
@@ -55,16 +54,16 @@ class Tracking:
     def gauges(self) -> Gauges | None:
         """None: it was never started."""
         if self._run is not None:
-            inside().pull()
+            inside(hooks=False).pull()
         return None if self._sampled is None else self._sampled.gauges
 
-    def start(self) -> None:
+    def start(self, interval_s: float = SAMPLING_INTERVAL_S) -> None:
         """Again: from now on."""
         self.stop()
-        session = inside()
+        session = inside(hooks=False)
         self._sampled = Sampled(session.recorder.now_ns())
         session.follow(self._sampled)
-        wishes = Wishes(gpu=False, interval_s=self._interval_s)
+        wishes = Wishes(gpu=False, interval_s=interval_s, hooks=False)
         self._run = shared_profile(wishes).maker("(trackers)")()
         self._run.__enter__()
         session.keep_sampling()
@@ -72,7 +71,8 @@ class Tracking:
     def stop(self) -> None:
         if self._run is None or self._sampled is None:
             return
-        inside().look()
+        session = inside(hooks=False)
+        session.look()
         self._run.__exit__(None, None, None)
         self._run = None
-        inside().unfollow(self._sampled)
+        session.unfollow(self._sampled)

@@ -11,6 +11,7 @@ __all__ = ["Wishes"]
 
 class Wishes(NamedTuple):
     gpu: bool = True
+    hooks: bool = True  # see torch's loaders, modules and optimizers
     leaks: bool = False
     lines: bool = False
     flops: bool = False

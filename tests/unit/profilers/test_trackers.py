@@ -45,8 +45,8 @@ def test_a_session_sees_what_is_taken_within_it() -> None:
 def test_sessions_soon_after_one_another_are_all_sampled() -> None:
     """The sampler ends some samples after a session; the next one has to start it again."""
     for gap_s in (0.1, 0.15, 0.2, 0.3):
-        tracking = Tracking(0.02)
-        tracking.start()
+        tracking = Tracking()
+        tracking.start(0.02)
         time.sleep(0.3)
         tracking.stop()
         gauges = tracking.gauges
