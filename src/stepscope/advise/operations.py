@@ -8,7 +8,7 @@ from stepscope.model.types import BottleneckType
 __all__ = ["suggest", "suggest_memory"]
 
 _T = BottleneckType
-_WAITING = 0.5  # less CPU time than that, for each second: it waits more than it computes
+_WAITING = 0.5  # wants a CPU for less of its time than that: it waits more than it computes
 
 _COMPUTING: dict[BottleneckType, str] = {
     _T.DATA_LOADING: "Let DataLoader workers make the batches: num_workers, persistent_workers",
@@ -36,7 +36,7 @@ def suggest(of: BottleneckType, metrics: PerformanceMetrics, cpus: float | None)
     """In order: what its type asks for, then what its use of the CPUs shows."""
     if not metrics.execution_time or metrics.cpu_time is None:
         return ()
-    cores = metrics.cpu_time / metrics.execution_time
+    cores = (metrics.cpu_time + (metrics.cpu_wait_time or 0.0)) / metrics.execution_time
     found = []
     by_type = (_BLOCKED if cores < _WAITING else _COMPUTING).get(of)
     if by_type is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stepscope.analyze.judge import separation, severity
+from stepscope.analyze.judge import likely, own_part, separation, severity
 from stepscope.analyze.operations import OperationUse
 from stepscope.analyze.words import bytes_text, percent
 from stepscope.model.finding import Finding
@@ -85,7 +85,8 @@ def _gpu(use: OperationUse, thresholds: Thresholds) -> Iterator[Finding]:
             )
         used, total = gpu.memory_used_bytes, gpu.memory_total_bytes
         if used is not None and total and used / total * 100 >= thresholds.memory:
-            yield _pressure(f"GPU {gpu.index}", used, total, thresholds.memory)
+            own = gpu.reserved_bytes or gpu.allocated_bytes
+            yield _pressure(f"GPU {gpu.index}", used, total, own, thresholds.memory)
 
 
 def _waiting_for_cpu(use: OperationUse) -> Iterator[Finding]:
@@ -129,18 +130,21 @@ def _waiting_for_disk(use: OperationUse) -> Iterator[Finding]:
 def _memory(use: OperationUse, thresholds: Thresholds) -> Iterator[Finding]:
     total, available = use.resources.memory_total_bytes, use.resources.memory_available_bytes
     if total and available is not None and (1 - available / total) * 100 >= thresholds.memory:
-        yield _pressure("the machine", total - available, total, thresholds.memory)
+        used, own = total - available, use.peak_rss_bytes
+        yield _pressure("the machine", used, total, own, thresholds.memory)
 
 
-def _pressure(of: str, used: float, total: float, threshold: float) -> Finding:
-    """Its share is of the bytes, not of the time."""
+def _pressure(
+    of: str, used: float, total: float, own: float | None, threshold: float
+) -> Finding:  # fmt: skip
+    """Its share is of the bytes, not of the time. `own`: the most that this process held."""
     share = used / total
     return Finding(
         kind="memory-pressure",
         title=f"memory of {of}: {percent(share)} was taken",
         share=share,
         severity=severity("memory-pressure", share),
-        confidence=1.0,  # read from the kernel or the driver, not inferred
+        confidence=likely(own_part(own, used)),  # the rest of it is other programs' memory
         evidence=(f"{bytes_text(used)} of {bytes_text(total)}; the threshold is {threshold:g} %.",),
         measures={"used_bytes": used},
     )

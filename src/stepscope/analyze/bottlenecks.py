@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from stepscope.analyze.judge import graded
+from stepscope.analyze.judge import graded, own_part
 from stepscope.analyze.words import duration, percent, plural
 from stepscope.model.bottlenecks import BottleneckProfile
 from stepscope.model.finding import Finding
@@ -21,6 +21,9 @@ __all__ = [
     "worst_first",
 ]
 
+_T = BottleneckType
+_COMPUTING = frozenset({_T.CPU_COMPUTATION, _T.CPU_BOUND, _T.PREPROCESSING})
+_WAITING = frozenset({_T.I_O_OPERATION, _T.NETWORK_LATENCY, _T.SYNCHRONIZATION})
 _HIGH = 4.0  # times the threshold: as the kinds of finding have it, 5 % moderate and 20 % high
 
 
@@ -51,11 +54,31 @@ def operation_bottlenecks(
             memory_usage=metrics.peak_ram_mb,
             gpu_memory_usage=metrics.peak_gpu_mb,
             cpu_usage=metrics.cpu_usage,
-            optimization_potential=share,
+            optimization_potential=_potential(share, metrics),
             share=share,
-            confidence=1.0,  # its time was measured, and its cause is the one that was named
+            confidence=_agreement(one),
             evidence=tuple(_evidence(one, share)),
         )
+
+
+def _potential(share: float, metrics: PerformanceMetrics) -> float | None:
+    """Share of the session that would be saved if the same work kept every CPU that the program may
+    use busy (or every GPU, where that is more): waits overlap, one thread becomes many."""
+    used = [part for part in (metrics.cpu_usage, metrics.gpu_usage) if part is not None]
+    return share * (1.0 - min(100.0, max(used)) / 100) if used else None
+
+
+def _agreement(one: OperationRecord) -> float | None:
+    """How far its CPU use speaks for the type that the program gave: the share of its time in which
+    it computed or wanted to, or the rest for types that wait; None: its type says neither."""
+    metrics = one.metrics
+    if metrics.cpu_time is None or not metrics.execution_time:
+        return None
+    wanted = metrics.cpu_time + (metrics.cpu_wait_time or 0.0)
+    busy = min(1.0, wanted / metrics.execution_time)
+    if one.type in _COMPUTING:
+        return busy
+    return 1.0 - busy if one.type in _WAITING else None
 
 
 def _evidence(one: OperationRecord, share: float) -> Iterator[str]:
@@ -69,16 +92,24 @@ def _evidence(one: OperationRecord, share: float) -> Iterator[str]:
         yield f"It took {by_itself}."
     if one.metrics.cpu_time is not None and wall_ns:
         cores = one.metrics.cpu_time * 1e9 / wall_ns
-        yield f"It kept {cores:.1f} CPUs busy{'' if cores >= 0.5 else ': most of it was waiting'}."
+        delay = (one.metrics.cpu_wait_time or 0.0) * 1e9 / wall_ns
+        queued = f" and had {delay:.1f} threads wait for one" if delay >= 0.05 else ""
+        waits = "" if cores + delay >= 0.5 else ": most of it was waiting"
+        yield f"It kept {cores:.1f} CPUs busy{queued}{waits}."
 
 
 def memory_bottleneck(
-    name: str, of: str, found: Crossing, total_bytes: float | None = None
+    name: str, of: str, found: Crossing, total_bytes: float | None, own_bytes: float | None
 ) -> BottleneckProfile | None:
     """A threshold, a share of memory, that was passed; None: it was not. What it cost in time was
-    not measured."""
+    not measured. `own_bytes`: the most that this process held of it.
+
+    Confidence: how much of the memory in use was this process's, as far as both are known: the rest
+    belongs to other programs.
+    """
     if not found.times:
         return None
+    used_bytes = None if total_bytes is None else found.peak * total_bytes
     above, watched = duration(found.beyond_ns), duration(found.watched_ns)
     times = plural(found.times, "time")
     return BottleneckProfile(
@@ -87,8 +118,8 @@ def memory_bottleneck(
         severity=_memory_severity(found),
         frequency=found.times,
         execution_time=found.beyond_ns / 1e9,
-        memory_usage=None if total_bytes is None else found.peak * total_bytes / MB,
-        confidence=1.0,  # read from the kernel or the driver, not inferred
+        memory_usage=None if used_bytes is None else used_bytes / MB,
+        confidence=own_part(own_bytes, used_bytes),
         evidence=(
             f"Up to {percent(found.peak)} of {of} was taken.",
             (
@@ -135,11 +166,19 @@ def finding_bottlenecks(
             gpu_memory_usage=metrics.peak_gpu_mb,
             cpu_usage=metrics.cpu_usage,
             suggestions=() if advice is None else (f"{advice.title}: {advice.action}",),
-            optimization_potential=None if is_memory else found.share,
+            optimization_potential=None if is_memory else _saved(found),
             share=None if is_memory else found.share,
             confidence=found.confidence,
             evidence=(f"{found.title[:1].upper()}{found.title[1:]}.", *found.evidence),
         )
+
+
+def _saved(found: Finding) -> float | None:
+    """Share of the time that its recommendation is expected to save at best; None: not known."""
+    advice = found.recommendation
+    if advice is None or advice.expected_speedup is None:
+        return None
+    return 1.0 - 1.0 / max(1.0, advice.expected_speedup[1])
 
 
 def worst_first(found: Iterable[BottleneckProfile]) -> tuple[BottleneckProfile, ...]:

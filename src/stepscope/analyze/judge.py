@@ -8,7 +8,7 @@ from stepscope.analyze.whole import Whole
 from stepscope.model.kinds import KINDS
 from stepscope.model.phases import Phase
 
-__all__ = ["confidence", "graded", "separation", "severity"]
+__all__ = ["confidence", "graded", "likely", "own_part", "separation", "severity"]
 
 
 def severity(kind: str, share: float) -> float:
@@ -33,9 +33,21 @@ def separation(share: float | None) -> float:
     return 0.0 if share is None else abs(share - 0.5) * 2
 
 
+def own_part(own_bytes: float | None, used_bytes: float | None) -> float | None:
+    """Share of the memory in use that is this program's own; None: one of them is not known."""
+    if own_bytes is None or not used_bytes:
+        return None
+    return min(1.0, own_bytes / used_bytes)
+
+
 def confidence(whole: Whole, *phases: Phase, separated: float = 1.0) -> float:
     """0 to 1: is the share stable, is the time explained, is the cause told from its rival.
 
     Of two rivals without evidence for either, one is named with the confidence of a thrown coin.
     """
-    return whole.stability(*phases) * whole.coverage * (0.5 + 0.5 * separated)
+    return whole.stability(*phases) * whole.coverage * likely(separated)
+
+
+def likely(separated: float | None) -> float:
+    """0.5 to 1: a thrown coin without evidence, sure where it separates the cause from its rival."""
+    return 0.5 + 0.5 * (separated or 0.0)

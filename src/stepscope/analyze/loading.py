@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stepscope.analyze.judge import separation, severity
+from stepscope.analyze.judge import likely, separation, severity
 from stepscope.analyze.words import bytes_text, duration, percent, plural
 from stepscope.model.finding import Finding
 from stepscope.model.kinds import KINDS
@@ -100,7 +100,8 @@ def _waiting(figures: LoadingFigures, waits: float, of_batch: str) -> Iterator[L
             _B.SLOW_DISK_IO,
             "input-io",
             share,
-            separation(waits) if blocked is None else 1.0,  # the kernel's own account
+            # How much of the wait the kernel books as waiting for a disk.
+            separation(waits) if blocked is None else likely(min(1.0, blocked / (waits or 1.0))),
             f"waiting for a disk takes {percent(share)} of the loader's time",
             f"{of_batch}, and waited {percent(waits)} of that.",
             f"It read {rate} a second from a disk.",
@@ -153,7 +154,7 @@ def _startup(figures: LoadingFigures) -> Iterator[Limit]:
         _B.WORKER_STARTUP,
         "input-worker-startup",
         share,
-        1.0 if figures.pass_batches is not None else separation(share),
+        likely(share),  # how much of a pass it explains
         f"starting workers takes {percent(share)} of a pass over the data",
         f"The first batches came {duration(figures.startup_s * 1e9)} later than the others do.",
         figures=figures,
@@ -169,7 +170,7 @@ def _memory(figures: LoadingFigures) -> Iterator[Limit]:
         title=f"{percent(taken)} of the machine's memory was taken",
         share=taken,
         severity=severity("memory-pressure", taken),
-        confidence=1.0,  # read from the kernel, not inferred
+        confidence=likely(figures.own_memory_share),  # the rest is other programs' memory
         evidence=(f"The threshold is {percent(figures.memory_threshold)}.",),
     )
     yield Limit(_B.MEMORY_PRESSURE, finding)
@@ -181,7 +182,7 @@ def _transfer(figures: LoadingFigures) -> Iterator[Limit]:
             _B.GPU_TRANSFER_OVERHEAD,
             "transfer",
             figures.transfer_share,
-            1.0,
+            likely(figures.transfer_share),  # how much of the loader's time it explains
             f"moving tensors takes {percent(figures.transfer_share)} of the loader's time",
             "Tensors were moved to another device while batches were made.",
             figures=figures,

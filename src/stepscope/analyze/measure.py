@@ -45,6 +45,7 @@ def measure(use: OperationUse, asked: Asked) -> PerformanceMetrics:
         cpu_time=sum(cpu) / _S,
         user_time=cpu[0] / _S,
         system_time=cpu[1] / _S,
+        cpu_wait_time=_scaled(resources.program.run_delay_cores, wall_s),
         gpu_time=None if gpu.busy_share is None else gpu.busy_share * wall_s,
         shortest_time=use.shortest_ns / _S if use.calls else None,
         longest_time=use.longest_ns / _S if use.calls else None,

@@ -11,7 +11,7 @@ from typing import Final
 
 from stepscope.analyze.evidence import Evidence
 from stepscope.analyze.growth import judge_growth
-from stepscope.analyze.judge import severity
+from stepscope.analyze.judge import likely, own_part, severity
 from stepscope.analyze.words import bytes_text, percent, plural
 from stepscope.model import names
 from stepscope.model.finding import Finding, Location
@@ -95,8 +95,8 @@ def _leak_sentences(memory: Memory, leak: Growing) -> Iterator[str]:
         yield f"Held by: {' ← '.join(leak.held_by)}."
     headroom = memory.headroom
     if headroom is not None and headroom.steps is not None:
-        low, likely, high = headroom.steps
-        about = f"{likely:,.0f}" if high - low < 1 else f"{likely:,.0f} ({low:,.0f} to {high:,.0f})"
+        low, middle, high = headroom.steps
+        about = f"{middle:,.0f}" if high - low < 1 else f"{middle:,.0f} ({low:,.0f} to {high:,.0f})"
         yield (
             f"Memory runs out in about {about} steps: {bytes_text(headroom.used_bytes)} of"
             f" {bytes_text(headroom.limit_bytes)} ({headroom.limit}) are used."
@@ -188,7 +188,8 @@ def _pressure(memory: Memory) -> Iterator[Finding]:
         title="memory: it ran out" if refused else "memory: nearly all of it is used",
         share=share,
         severity=1.0 if refused else severity("memory-pressure", share),
-        confidence=1.0,  # both figures are the kernel's
+        # A refusal was seen. Else the rest of the memory in use may be other programs'.
+        confidence=1.0 if refused else likely(own_part(_held_bytes(memory), headroom.used_bytes)),
         evidence=tuple(sentences),
         location=refused.location if refused else Location(),
         measures={f"{name}_share": part for name, part in _categories(memory).items()},

@@ -26,9 +26,12 @@ class BottleneckProfile:
     execution_time: seconds in all; of a threshold, how long it was exceeded.
     memory_usage, gpu_memory_usage: the most, in MB. cpu_usage: percent of the CPUs it may use.
     share: of the session's time, what it calls under other names not included.
-    optimization_potential: 0 to 1, the share of the session that would be saved if it cost nothing
-        (0.3: three tenths less time at best); None where no time was measured for it.
-    confidence: 0 to 1, how well the evidence separates this cause from others.
+    optimization_potential: 0 to 1, the share of the session that could be saved (0.3: three tenths
+        less time at best). Of an operation: if the same work kept all CPUs busy that the program
+        may use. Of a finding: what its recommendation is expected to gain at best. None: not known.
+    confidence: 0 to 1. Of an operation: how far its CPU use speaks for the type that the program
+        gave it. Of memory: how much of it was this process's. Of a finding: how well the evidence
+        separates this cause from others. None: nothing that was measured tells.
     """
 
     bottleneck_type: BottleneckType

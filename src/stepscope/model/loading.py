@@ -47,6 +47,7 @@ class LoadingFigures(NamedTuple):
     made_s: float | None = None  # for a worker to make a batch, sending it not included
     memory_taken: float | None = None  # share of the machine's memory, the most
     memory_threshold: float = 1.0
+    own_memory_share: float | None = None  # of the memory taken, what this process held
     transfer_share: float | None = None  # of the time, moving tensors to another device
     startup_s: float = 0.0  # iter() and what the first batches took beyond the others
     total_s: float = 0.0  # from iter() to the last batch

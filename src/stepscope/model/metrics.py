@@ -87,6 +87,7 @@ class PerformanceMetrics:
     cpu_time: float | None = None
     user_time: float | None = None
     system_time: float | None = None
+    cpu_wait_time: float | None = None  # threads were ready and had no CPU; sampled
     gpu_time: float | None = None  # in which a GPU was busy
     shortest_time: float | None = None  # of one run
     longest_time: float | None = None

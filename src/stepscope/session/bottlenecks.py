@@ -232,18 +232,21 @@ class BottleneckSession:
         if config.enable_memory_tracking:
             passed = self._sampled.crossing(_MEMORY)
             total = use.resources.memory_total_bytes
-            found = memory_bottleneck("high_memory_usage", "the machine's memory", passed, total)
+            own = use.peak_rss_bytes
+            found = memory_bottleneck("high_memory_usage", "the machine's memory", passed, total, own)
             if found is not None:
                 advice = suggest_memory(metrics.peak_ram_mb, found.memory_usage)
                 yield replace(found, suggestions=advice)
         if config.enable_gpu_tracking:
             passed = self._sampled.crossing(_GPU_MEMORY)
-            found = memory_bottleneck("high_gpu_memory_usage", "a GPU's memory", passed)
+            gpu = max(use.resources.gpus, key=lambda one: one.memory_used_bytes or 0.0, default=None)
+            total = None if gpu is None else gpu.memory_total_bytes
+            own = None if gpu is None else gpu.reserved_bytes or gpu.peak_allocated_bytes
+            found = memory_bottleneck("high_gpu_memory_usage", "a GPU's memory", passed, total, own)
             if found is not None:
                 advice = suggest_memory(metrics.peak_gpu_mb, None)
-                yield replace(
-                    found, suggestions=advice, gpu_memory_usage=metrics.peak_gpu_mb
-                )  # fmt: skip
+                own_mb = metrics.peak_gpu_mb
+                yield replace(found, suggestions=advice, memory_usage=None, gpu_memory_usage=own_mb)
 
     def _tracked(self, found: list[Finding]) -> list[Finding]:
         """Memory is judged by `_memory`, where it was watched, and not where nobody wants it."""

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 from stepscope.advise.loading import best_profile, suggest_loading, with_best_workers
+from stepscope.analyze.judge import own_part
 from stepscope.analyze.loading import loading_limits
 from stepscope.analyze.operations import OperationUse
 from stepscope.collect.loading import batch_samples, make_loader, settings_of, undisturbed
@@ -204,6 +205,10 @@ class _Look:
             blocked_io_share=makers.blocked_io_share,
             memory_taken=None if not total or available is None else 1.0 - available / total,
             memory_threshold=self._config.memory_threshold,
+            own_memory_share=own_part(
+                seen.use.peak_rss_bytes,
+                None if not total or available is None else total - available,
+            ),
             transfer_share=phases.get(Phase.TRANSFER),
             startup_s=startup_s,
             total_s=seen.use.wall_ns / 1e9,

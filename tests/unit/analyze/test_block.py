@@ -56,6 +56,10 @@ def test_memory_that_is_nearly_taken_is_pressure() -> None:
     (found,) = block_findings(OperationUse("1/x", wall_ns=S, resources=taken), LIMITS)
     assert found.kind == "memory-pressure"
     assert found.share == pytest.approx(0.9)
+    assert found.confidence == 0.5, "whose memory it is was not measured"
+    use = OperationUse("1/x", wall_ns=S, resources=taken, peak_rss_bytes=720.0)
+    (ours,) = block_findings(use, LIMITS)
+    assert ours.confidence == pytest.approx(0.5 + 0.5 * 720 / 900)
 
 
 def test_a_busy_gpu_and_its_memory() -> None:

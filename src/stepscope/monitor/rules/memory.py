@@ -23,7 +23,7 @@ class MemoryRule(Rule):
     """Severity of what comes: 0.95 where the limit is ten minutes away, 0.8 an hour, 0.5 half a
     day, less where that is not sure; of creeping growth: as if it went on to the limit, with no
     confidence in that, or by the share of the limit that it took; of what is there: by its share.
-    Confidence: from the width of the forecast."""
+    Confidence: from the width of the forecast; of what is there: from how little is left."""
 
     def __init__(self, settings: Memory) -> None:
         self._settings = settings
@@ -140,6 +140,11 @@ def _how_soon(seconds: float, confidence: float) -> float:
     return graded(math.log10(max(1.0, seconds)), _SOON) * (0.7 + 0.3 * confidence)
 
 
+def _beyond(ratio: float, limit: float) -> float:
+    """0 at the limit, 1 where all is taken."""
+    return min(1.0, max(0.0, (ratio - limit) / (1.0 - limit))) if limit < 1.0 else 1.0
+
+
 def _pressing(
     pool: Pool, began_ns: int, ratio: float, whose: tuple[int, str], now_ns: int
 ) -> Condition:
@@ -153,7 +158,8 @@ def _pressing(
         kind="memory-pressure",
         title=f"Memory{of} is nearly full: {percent(ratio)}{limit}",
         severity=severity("memory-pressure", min(1.0, ratio), lasted_s),
-        confidence=1.0,
+        # Half sure at the threshold, sure where nothing is left.
+        confidence=0.5 + 0.5 * _beyond(ratio, pool.gate.enter),
         began_ns=began_ns,
         share=min(1.0, ratio),
         evidence=(f"{percent(ratio)} of what may be held is taken.",),

@@ -58,8 +58,9 @@ class _Rank:
 
 
 class StallRule(Rule):
-    """Severity: 0.75 when it is told, 1 at ten times that long. Confidence: 0.9 where the program
-    does not work meanwhile, 0.6 where that is not known, less where it works as ever."""
+    """Severity: 0.75 when it is told, 1 at ten times that long. Confidence: a thrown coin when the
+    limit is just reached and the program works as ever, or that is not known; more the longer it
+    waits and the less it works."""
 
     needs_a_running_program = True
 
@@ -154,7 +155,7 @@ def _condition(
         kind="stall",
         title=f"No step for {duration(waited_s)}",
         severity=graded(math.log10(waited_s / limit_s), ((0.0, 0.75), (1.0, 1.0))),
-        confidence=0.6 if share is None else graded(share, ((0.0, 0.95), (1.0, 0.4))),
+        confidence=1.0 - 0.5 * limit_s / waited_s * (1.0 if share is None else min(1.0, share)),
         began_ns=rank.last_end_ns,
         share=1.0,
         evidence=tuple(evidence),

@@ -20,7 +20,7 @@ __all__ = ["ThrottlingRule"]
 _WINDOW_S: Final = 30.0
 _FEWEST: Final = 3  # readings
 _BUSY: Final = 0.5  # an idle GPU lowers its clock by itself
-_WARM_C: Final = 10.0  # so near the limit, heat is a likely reason
+_WARM_C: Final = 10.0  # so far below the limit, heat is no reason any more
 _COOLER_C: Final = 3.0  # below the limit before it is over
 _BACK: Final = 0.5  # of the loss, that has to be made good
 _HOTTER: Final = ((0.0, 0.5), (10.0, 0.9))  # degrees beyond the limit
@@ -62,8 +62,8 @@ class _Gpu:
 
 class ThrottlingRule(Rule):
     """Severity: from the share of the clock that is lost, or degrees beyond the limit, and how long
-    that lasts. Confidence: 0.95 where clock and temperature agree, 0.7 for a clock alone, 0.5 for
-    a temperature alone."""
+    that lasts. Confidence: from how far the clock is below, and the temperature above, its limit;
+    more where both speak for it."""
 
     def __init__(self, settings: Throttling) -> None:
         self._settings = settings
@@ -86,7 +86,10 @@ class ThrottlingRule(Rule):
         celsius, share = gpu.celsius.mean, gpu.clock_share
         is_slow = gpu.slow.is_open and share is not None
         lost = 1.0 - share if is_slow and share is not None else 0.0
-        is_warm = celsius is not None and celsius >= self._settings.celsius - _WARM_C
+        # Half sure where a limit is just reached; surer the more is lost, up to 10 degrees above.
+        by_clock = max(0.0, 1.0 - 0.5 * self._settings.over / lost) if lost > 0.0 else 0.0
+        warmer = -_WARM_C if celsius is None else celsius - self._settings.celsius
+        by_warmth = min(1.0, max(0.0, 0.5 + 0.5 * warmer / _WARM_C))
         hotter = (celsius or 0.0) - self._settings.celsius if gpu.celsius.is_beyond else -1.0
         lasted_s = (now_ns - began_ns) / 1e9
         by_heat = with_length(graded(hotter, _HOTTER), lasted_s) if hotter >= 0.0 else 0.0
@@ -99,7 +102,7 @@ class ThrottlingRule(Rule):
             kind="throttling",
             title=title,
             severity=max(severity("throttling", lost, lasted_s) if is_slow else 0.0, by_heat),
-            confidence=(0.95 if is_warm else 0.7) if is_slow else 0.5,
+            confidence=1.0 - (1.0 - by_clock) * (1.0 - by_warmth),
             began_ns=began_ns,
             share=lost,
             evidence=tuple(_evidence(gpu, celsius)),

@@ -9,6 +9,8 @@ import pytest
 
 from stepscope.model.alert import Alert
 from stepscope.model.watching import Reading, StepSeen
+from stepscope.monitor.rule_settings import Memory
+from stepscope.monitor.rules.memory import MemoryRule
 from tests.unit.monitor.streams import GIB, SECOND_NS, UNIX, Run, monitor_of
 
 
@@ -98,6 +100,16 @@ def test_memory_that_is_nearly_full_is_told_by_the_kinds_thresholds() -> None:
     firing, over = alerts
     assert 0.4 <= firing.severity <= 0.6
     assert over.ended_unix == UNIX + 99
+
+
+def test_confidence_in_memory_that_is_nearly_full_is_how_little_is_left() -> None:
+    rule = MemoryRule(Memory(pressure=0.9))
+    rule.reading(Reading(SECOND_NS, "memory_ratio", 0.9))
+    (at_the_limit,) = rule.conditions(2 * SECOND_NS)
+    rule.reading(Reading(2 * SECOND_NS, "memory_ratio", 0.95))
+    (half_of_the_rest,) = rule.conditions(3 * SECOND_NS)
+    assert at_the_limit.confidence == pytest.approx(0.5)
+    assert half_of_the_rest.confidence == pytest.approx(0.75)
 
 
 def test_the_growth_before_the_first_steps_is_no_leak() -> None:

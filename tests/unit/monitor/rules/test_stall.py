@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stepscope.model.alert import Alert
 from stepscope.model.watching import Reading, StepSeen, StepsPassed
 from stepscope.monitor.rule_settings import Stall
@@ -65,8 +67,18 @@ def test_a_program_that_waits_is_not() -> None:
     rule.reading(Reading(int(end_s * SECOND_NS), "cpu_ratio", 2.0))
     _busy(rule, end_s, end_s + 12.0, 0.05)
     (found,) = rule.conditions(int((end_s + 12.0) * SECOND_NS))
-    assert found.confidence > 0.85
+    # The limit is 10 s, and 0.05 of about 2 CPUs is 2.5 % of its usual work.
+    assert found.confidence == pytest.approx(1 - 0.5 * 10 / 12 * 0.025, abs=0.001)
     assert found.asks == "stall"
+
+
+def test_it_is_surer_the_longer_it_lasts_where_nobody_knows_what_the_program_does() -> None:
+    rule, end_s = rule_after(20, step_s=1.0)
+    at_once, later = (
+        next(iter(rule.conditions(int((end_s + waited_s) * SECOND_NS)))).confidence
+        for waited_s in (10.0, 100.0)
+    )
+    assert (at_once, later) == (pytest.approx(0.5), pytest.approx(0.95))
 
 
 def test_it_is_worse_the_longer_it_lasts() -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.unit.monitor.streams import HEALTHY, Run, monitor_of
+import pytest
+
+from stepscope.model.watching import Reading
+from stepscope.monitor.rule_settings import Throttling
+from stepscope.monitor.rules.throttling import ThrottlingRule
+from tests.unit.monitor.streams import HEALTHY, SECOND_NS, Run, monitor_of
 
 
 def run_with(**gauges: Callable[[float], float]) -> Run:
@@ -19,14 +24,32 @@ def test_a_clock_that_falls_while_it_is_hot_is_told_and_over_when_it_is_back() -
     )
     assert run.names() == [("throttling", "throttling")]
     firing, over = run.told
-    assert firing.finding.confidence == 0.95
     assert firing.severity > 0.5
     assert not over.is_firing
 
 
-def test_a_clock_that_falls_by_itself_is_less_sure() -> None:
-    (alert,) = run_with(clock_ratio=lambda t: 0.7 if t > 80 else 0.95).firing
-    assert alert.finding.confidence == 0.7
+@pytest.mark.parametrize(
+    ("clock", "celsius", "confidence"),
+    [
+        (0.80, 70.0, 1 - 0.5 * 0.1 / 0.2),  # a loss of twice the limit, and cool
+        (0.80, 85.0, 1 - (0.5 * 0.1 / 0.2) * (1 - 0.25)),  # five degrees below the limit
+        (1.00, 95.0, 0.75),  # five degrees above it, and no loss
+        (0.50, None, 1 - 0.5 * 0.1 / 0.5),
+    ],
+)
+def test_confidence_is_how_far_clock_and_heat_are_beyond_their_limits(
+    clock: float, celsius: float | None, confidence: float
+) -> None:
+    rule = ThrottlingRule(Throttling(over=0.1, celsius=90.0))
+    for second in range(300):
+        at_ns, is_hot = second * SECOND_NS, second > 200
+        rule.reading(Reading(at_ns, "gpu_busy_ratio", 0.9, label="0"))
+        rule.reading(Reading(at_ns, "gpu_clock_ratio", clock if is_hot else 1.0, label="0"))
+        if celsius is not None:
+            degrees = celsius if is_hot else 60.0
+            rule.reading(Reading(at_ns, "gpu_temperature_celsius", degrees, label="0"))
+    (found,) = rule.conditions(300 * SECOND_NS)
+    assert found.confidence == pytest.approx(confidence)
 
 
 def test_a_hot_gpu_is_told_before_it_slows_down() -> None:
