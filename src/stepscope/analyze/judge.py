@@ -49,5 +49,5 @@ def confidence(whole: Whole, *phases: Phase, separated: float = 1.0) -> float:
 
 
 def likely(separated: float | None) -> float:
-    """0.5 to 1: a thrown coin without evidence, sure where it separates the cause from its rival."""
+    """0.5 to 1: a thrown coin without evidence, sure where it tells the cause from its rival."""
     return 0.5 + 0.5 * (separated or 0.0)

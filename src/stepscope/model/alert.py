@@ -9,6 +9,7 @@ from typing import Any
 
 from stepscope.errors import FormatError
 from stepscope.model.finding import Finding
+from stepscope.model.strict_json import strict_json
 from stepscope.model.summary import finding_from_dict, finding_to_dict
 
 __all__ = ["Alert", "AlertState"]
@@ -75,7 +76,7 @@ class Alert:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; `message` and `severity` are said again for those who read no more."""
-        return {
+        plain = {
             "id": self.id,
             "message": self.message,
             "severity": self.severity,
@@ -95,6 +96,7 @@ class Alert:
             "capture": self.capture,
             "finding": finding_to_dict(self.finding),
         }
+        return dict(strict_json(plain))
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Alert:

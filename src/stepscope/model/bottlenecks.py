@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from stepscope.model.metrics import PerformanceMetrics
+from stepscope.model.strict_json import strict_json
 from stepscope.model.types import BottleneckType
 
 __all__ = ["BottleneckProfile", "ProfilingSession"]
@@ -51,7 +52,8 @@ class BottleneckProfile:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
         plain = {"suggestions": list(self.suggestions), "evidence": list(self.evidence)}
-        return asdict(self) | plain | {"bottleneck_type": self.bottleneck_type.value}
+        flat = asdict(self) | plain | {"bottleneck_type": self.bottleneck_type.value}
+        return dict(strict_json(flat))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +95,7 @@ class ProfilingSession:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {
+        plain = {
             "session_id": self.session_id,
             "start_time": self.start_time.isoformat(),
             "end_time": None if self.end_time is None else self.end_time.isoformat(),
@@ -106,3 +108,4 @@ class ProfilingSession:
             "operations": {name: one.to_dict() for name, one in self.operations.items()},
             "notes": list(self.notes),
         }
+        return dict(strict_json(plain))

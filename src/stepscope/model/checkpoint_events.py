@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from stepscope.model.finite import finite
+from stepscope.model.strict_json import strict_json
 
 __all__ = [
     "CheckpointEvent",
@@ -221,7 +221,7 @@ class ProfilingSummary:
             "peak_reduction_bytes": self.peak_reduction_bytes,
             "can_recompute_ahead": self.can_recompute_ahead,
             "layer_profiles": [profile.as_json() for profile in self.layer_profiles],
-            "analyses": finite(self.analyses),
+            "analyses": strict_json(self.analyses),
         }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from stepscope.model.alert import Alert
-from stepscope.model.finite import finite
+from stepscope.model.strict_json import strict_json
 
 __all__ = [
     "AlertRecord",
@@ -83,4 +83,4 @@ def delivery_id(alert: Alert, sink: str) -> str:
 def json_line(document: Mapping[str, Any]) -> str:
     """JSON that every reader takes, in ASCII and without line breaks: a loss that is not a number
     is null."""
-    return json.dumps(finite(document), separators=(",", ":"), allow_nan=False)
+    return json.dumps(strict_json(document), separators=(",", ":"), allow_nan=False)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from stepscope.model.details import Pipeline
 from stepscope.model.finding import Finding
+from stepscope.model.strict_json import strict_json
 
 __all__ = [
     "DataLoadingBottleneck",
@@ -138,7 +139,7 @@ class DataLoadingProfile:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {
+        plain = {
             **{name: value for name, value in vars(self).items() if name != "figures"},
             "bottlenecks": [one.value for one in self.bottlenecks],
             "findings": [_finding_to_dict(one) for one in self.findings],
@@ -147,6 +148,7 @@ class DataLoadingProfile:
             "notes": list(self.notes),
             "score": self.score,
         }
+        return dict(strict_json(plain))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +199,7 @@ class PreprocessingProfile:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {
+        plain = {
             **vars(self),
             "input_shape": None if self.input_shape is None else list(self.input_shape),
             "findings": [_finding_to_dict(one) for one in self.findings],
@@ -206,6 +208,7 @@ class PreprocessingProfile:
             "notes": list(self.notes),
             "cache_gain": self.cache_gain,
         }
+        return dict(strict_json(plain))
 
 
 def _finding_to_dict(finding: Finding) -> dict[str, Any]:

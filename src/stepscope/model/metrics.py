@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from stepscope.model.finite import finite
 from stepscope.model.kinds import BottleneckType
+from stepscope.model.strict_json import strict_json
 
 __all__ = [
     "GB",
@@ -157,13 +157,11 @@ class PerformanceMetrics:
         return {field.name: getattr(self, field.name) for field in fields(group)}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON: the flat fields, and the groups `memory`, `timing`, `compute`, `system`. A
-        figure that is not a number is None."""
+        """Strict JSON: the flat fields, and the groups `memory`, `timing`, `compute`, `system`."""
         kind = self.bottleneck_type
         flat = asdict(self) | {"bottleneck_type": kind and kind.value}
         groups = {name: asdict(getattr(self, name)) for name in _GROUPS}
-        plain: dict[str, Any] = finite(flat | groups)
-        return plain
+        return dict(strict_json(flat | groups))
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> PerformanceMetrics:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from stepscope.model.strict_json import strict_json
 from stepscope.model.trial import Speedup
 
 __all__ = ["LEAST_GAIN", "Optimization", "StepCosts"]
@@ -49,9 +50,7 @@ class Optimization:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        measured = None if self.measured is None else self.measured._asdict()
-        mappings = {name: dict(getattr(self, name)) for name in ("before", "after", "tried")}
-        return {**vars(self), **mappings, "measured": measured, "notes": list(self.notes)}
+        return dict(strict_json(vars(self)))
 
     def __str__(self) -> str:
         of = f" of {self.subject}" if self.subject else ""

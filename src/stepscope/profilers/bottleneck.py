@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from stepscope.session.bottlenecks import BottleneckSession
 from stepscope.session.keep import save_here
 from stepscope.session.now import nothing
 from stepscope.session.trackers import Tracking
-from stepscope.session.written import ReportPaths, write_session
+from stepscope.session.written import ReportPaths, report_formats, report_plots, write_session
 
 __all__ = ["BottleneckProfiler"]
 
@@ -40,7 +41,9 @@ class BottleneckProfiler(Configured):
     The source document differs in these points, and this is what was built instead: its severities
     are constants (here: from how far and how long); it counts an operation's time again in every
     operation around it (here: an operation's own time); a full GPU is a "gpu_transfer" to it (here:
-    memory_allocation); without a GPU it has zeros (here: None, and nan in the trackers).
+    memory_allocation); without a GPU it has zeros (here: None, and its zeros in the trackers); its
+    `profiling_thread` and `stop_event` are parts of its monitoring loop (here: the recorder's
+    sampler, which all profilers of a process share).
     """
 
     def __init__(self, config: AnyConfig | None = None) -> None:
@@ -51,6 +54,7 @@ class BottleneckProfiler(Configured):
         self.gpu_tracker = GPUTracker(self._tracking)
         self.cpu_tracker = CPUTracker(self._tracking)
         self.io_tracker = IOTracker(self._tracking)
+        self._formats, self._plots = report_formats(), report_plots()
         self._session: BottleneckSession | None = None
 
     @property
@@ -134,13 +138,26 @@ class BottleneckProfiler(Configured):
         }
 
     def generate_optimization_report(self, output_path: str | Path | None = None) -> ReportPaths:
-        """Write the session as Markdown, JSON and a picture into a folder; where they lie.
+        """Write the session as Markdown, JSON and a picture into a folder, and in the formats and
+        plots that were added or that installed packages bring along; where they lie.
 
-        Without matplotlib (`pip install 'stepscope[plots]'`) there is no picture, and `png` is
+        Without matplotlib (`pip install 'stepscope[plots]'`) there are no pictures, and `png` is
         None.
         """
         folder = self.config.folder if output_path is None else Path(output_path)
-        return write_session(self._found.result(), folder)
+        return write_session(self._found.result(), folder, self._formats, self._plots)
+
+    def add_report_format(
+        self, ending: str, render: Callable[[ProfilingSession], str | bytes]
+    ) -> None:
+        """Write reports in one format more: what `render` makes of the session goes to a file with
+        that ending. A package offers one as an entry point of the group `stepscope.reports`."""
+        self._formats.add(ending, render)
+
+    def add_plot(self, name: str, draw: Callable[[ProfilingSession, Any], object]) -> None:
+        """Write one picture more with each report: `draw` is given the session and an empty
+        matplotlib Figure. A package offers one as an entry point of the group `stepscope.plots`."""
+        self._plots.add(name, draw)
 
     def save(self, path: str | Path | None = None, name: str = "") -> Path:
         """Keep everything that this process recorded as a run, for `stepscope report`."""

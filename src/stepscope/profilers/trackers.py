@@ -1,13 +1,11 @@
 """MemoryTracker, GPUTracker, CPUTracker, IOTracker: what is used now, and over a session.
 
-What cannot be measured is nan, which is neither more nor less than any threshold; the source
-document has zeros there, which cannot be told from a measurement. What a session saw comes from the
-recorder: between `start_session` and `stop_session` its sampler looks every 0.1 s.
+What cannot be measured is 0.0, as in the source document: a GPU without memory, a CPU without a
+frequency. What a session saw comes from the recorder: between `start_session` and `stop_session`
+its sampler looks every 0.1 s.
 """
 
 from __future__ import annotations
-
-import math
 
 from stepscope.model.metrics import GB, MB
 from stepscope.session import trackers
@@ -49,7 +47,7 @@ class _Tracker:
         return [
             {"timestamp": (at_ns - gauges.start_ns) / 1e9}
             | {
-                name: one.at(at_ns) * scale if one.last_ns else math.nan
+                name: one.at(at_ns) * scale if one.last_ns else 0.0
                 for name, (one, scale) in found.items()
             }
             for at_ns in times_ns
@@ -62,7 +60,7 @@ class MemoryTracker(_Tracker):
     def get_current_memory(self) -> float:
         """What this process holds of the machine's memory, in MB."""
         now = trackers.rss_bytes()
-        return math.nan if now is None else now / MB
+        return 0.0 if now is None else now / MB
 
     def get_current_stats(self) -> Stats:
         """used_mb: this process. The others: the machine, whoever uses it."""
@@ -80,19 +78,17 @@ class MemoryTracker(_Tracker):
 
 
 class GPUTracker(_Tracker):
-    """Memory of the current GPU that torch holds; nan where there is none."""
+    """Memory of the current GPU that torch holds; 0.0 where there is none."""
 
     def get_current_memory(self) -> float:
         """What torch has allocated, in MB."""
         return self.get_current_stats()["memory_mb"]
 
     def get_current_stats(self) -> Stats:
-        """The same keys with and without a GPU; without, all are nan."""
+        """Without a GPU there are the first two keys only, as in the source document."""
         found = trackers.gpu_memory()
         if found is None:
-            return dict.fromkeys(
-                ("memory_mb", "memory_used_percent", "reserved_mb", "total_gb"), math.nan
-            )
+            return {"memory_mb": 0.0, "memory_used_percent": 0.0}
         return {
             "memory_mb": found.allocated_bytes / MB,
             "memory_used_percent": found.allocated_bytes / found.total_bytes * 100,
@@ -112,11 +108,12 @@ class CPUTracker(_Tracker):
     def __init__(self, tracking: Tracking | None = None) -> None:
         super().__init__(tracking)
         self._before = trackers.cpu_times_s()
-        self._usage = math.nan
+        self._usage = 0.0
 
     def get_current_usage(self) -> float:
         """Percent of all CPUs that were busy since the last time it was asked, the first time since
-        the tracker was made; nan: the kernel has not counted on since (it does every 10 ms)."""
+        the tracker was made. The kernel counts every 10 ms: asked again before that, it tells the
+        same again, and 0.0 the first time."""
         busy_s, total_s = trackers.cpu_times_s()
         passed_s = total_s - self._before[1]
         if passed_s > 0:
@@ -125,12 +122,12 @@ class CPUTracker(_Tracker):
         return self._usage
 
     def get_current_stats(self) -> Stats:
-        """frequency_mhz: nan where the machine does not show it."""
+        """frequency_mhz: 0.0 where the machine does not show it."""
         frequency, count = trackers.cpu_frequency_mhz(), trackers.cpu_count()
         return {
             "usage_percent": self.get_current_usage(),
-            "count": math.nan if count is None else count,
-            "frequency_mhz": math.nan if frequency is None else frequency,
+            "count": count or 0,
+            "frequency_mhz": frequency or 0.0,
         }
 
     @property
@@ -144,12 +141,12 @@ class IOTracker(_Tracker):
     def __init__(self, tracking: Tracking | None = None) -> None:
         super().__init__(tracking)
         self._before = self._look()
-        self._usage = math.nan
+        self._usage = 0.0
 
     def _look(self) -> tuple[float, float]:
         """(now, bytes both ways)"""
         found = trackers.io_bytes()
-        return trackers.now_s(), math.nan if found is None else float(sum(found))
+        return trackers.now_s(), 0.0 if found is None else float(sum(found))
 
     def get_current_usage(self) -> float:
         """MB a second since the last time it was asked, the first time since it was made."""
@@ -162,7 +159,7 @@ class IOTracker(_Tracker):
     def get_current_stats(self) -> Stats:
         """Since the process began, and now."""
         found = trackers.io_bytes()
-        read, written = (math.nan, math.nan) if found is None else found
+        read, written = (0, 0) if found is None else found
         return {
             "read_mb": read / MB,
             "write_mb": written / MB,

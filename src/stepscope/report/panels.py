@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from stepscope.errors import MissingExtraError
 from stepscope.model.bottlenecks import BottleneckProfile, ProfilingSession
 
-__all__ = ["draw_session"]
+__all__ = ["draw_session", "draw_with"]
 
 _MOST = 12  # bars; what is less severe is left out, and the title says so
 _BLUE, _GREY = "#2b6cb0", "#6b7280"
@@ -18,15 +18,29 @@ _BLUE, _GREY = "#2b6cb0", "#6b7280"
 
 def draw_session(session: ProfilingSession, path: Path) -> None:
     """Severity, frequency, potential, and memory over time. MissingExtraError: no matplotlib."""
+    draw_with(_panels, session, path)
+
+
+def draw_with(
+    draw: Callable[[ProfilingSession, Any], object], session: ProfilingSession, path: Path
+) -> None:
+    """Write what `draw` puts into an empty Figure. MissingExtraError: no matplotlib."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError("matplotlib", "plots") from None
 
-    shown = session.bottlenecks[:_MOST]
     figure = Figure(figsize=(13, 8.5), layout="constrained")  # no pyplot: no state of the user's
     FigureCanvasAgg(figure)
+    draw(session, figure)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a name in letters that the font lacks is no error
+        figure.savefig(path, dpi=150)
+
+
+def _panels(session: ProfilingSession, figure: Any) -> None:
+    shown = session.bottlenecks[:_MOST]
     (severity, frequency), (potential, usage) = figure.subplots(2, 2)
     left_out = len(session.bottlenecks) - len(shown)
     more = f" · {left_out} less severe not shown" if left_out else ""
@@ -41,9 +55,6 @@ def draw_session(session: ProfilingSession, path: Path) -> None:
     _bars(potential, shown, potentials, "Optimization Potential", "Potential (0-1)", "{:.2f}")
     potential.set_xlim(0, 1.12)
     _usage(usage, session.memory_profile, session.gpu_profile)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a name in letters that the font lacks is no error
-        figure.savefig(path, dpi=150)
 
 
 def _bars(

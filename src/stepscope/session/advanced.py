@@ -13,6 +13,7 @@ from stepscope.model.loading import DataLoadingProfile
 from stepscope.model.metrics import PerformanceMetrics
 from stepscope.model.optimization import StepCosts
 from stepscope.model.phases import Phase
+from stepscope.model.strict_json import strict_json
 from stepscope.model.summary import Summary
 from stepscope.session.blocks import BlockProfile, Tracing
 from stepscope.session.blocks import Config as BlockConfig
@@ -182,7 +183,8 @@ def recommendations(findings: Iterable[Finding]) -> list[dict[str, Any]]:
 
 def plain_finding(finding: Finding) -> dict[str, Any]:
     """Plain JSON."""
-    return asdict(finding) | {"bottleneck_type": finding.bottleneck_type.value}
+    plain = asdict(finding) | {"bottleneck_type": finding.bottleneck_type.value}
+    return dict(strict_json(plain))
 
 
 def _gain(speedup: Sequence[float] | None) -> float:

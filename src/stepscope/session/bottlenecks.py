@@ -233,13 +233,17 @@ class BottleneckSession:
             passed = self._sampled.crossing(_MEMORY)
             total = use.resources.memory_total_bytes
             own = use.peak_rss_bytes
-            found = memory_bottleneck("high_memory_usage", "the machine's memory", passed, total, own)
+            found = memory_bottleneck(
+                "high_memory_usage", "the machine's memory", passed, total, own
+            )
             if found is not None:
                 advice = suggest_memory(metrics.peak_ram_mb, found.memory_usage)
                 yield replace(found, suggestions=advice)
         if config.enable_gpu_tracking:
             passed = self._sampled.crossing(_GPU_MEMORY)
-            gpu = max(use.resources.gpus, key=lambda one: one.memory_used_bytes or 0.0, default=None)
+            gpu = max(
+                use.resources.gpus, key=lambda one: one.memory_used_bytes or 0.0, default=None
+            )
             total = None if gpu is None else gpu.memory_total_bytes
             own = None if gpu is None else gpu.reserved_bytes or gpu.peak_allocated_bytes
             found = memory_bottleneck("high_gpu_memory_usage", "a GPU's memory", passed, total, own)

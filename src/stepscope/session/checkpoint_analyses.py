@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable
-from importlib import metadata
 from typing import Any, TypeAlias
 
-from stepscope.errors import UsageError
 from stepscope.model.checkpoint_events import ProfilingSummary
+from stepscope.session.extensions import Extensions
 
 __all__ = ["GROUP", "Analyses", "Analysis"]
 
@@ -22,32 +20,15 @@ class Analyses:
     """By name. One that goes wrong gives a text that says so, and never stops the others."""
 
     def __init__(self) -> None:
-        self._functions: dict[str, Analysis] = {}
+        self._functions = Extensions(GROUP, "a ProfilingSummary")
 
     def add(self, name: str, function: Analysis) -> None:
         """Again under the same name: instead of the one before, or of an entry point."""
-        if not name:
-            raise UsageError("name='' is not possible: the result would have no name.")
-        if not callable(function):
-            raise UsageError(
-                f"function={function!r} is not possible: pass one that takes a ProfilingSummary."
-            )
-        self._functions[name] = function
+        self._functions.add(name, function)
 
     def run(self, summary: ProfilingSummary) -> dict[str, Any]:
-        functions = {**_installed(), **self._functions}
+        functions = self._functions.all()
         return {name: _result(function, summary) for name, function in functions.items()}
-
-
-@functools.cache
-def _installed() -> dict[str, Analysis]:
-    """What installed packages offer; loaded when it is run, where an error can be told."""
-    found = metadata.entry_points(group=GROUP)
-    return {one.name: functools.partial(_load_and_run, one) for one in found}
-
-
-def _load_and_run(entry: metadata.EntryPoint, summary: ProfilingSummary) -> Any:
-    return entry.load()(summary)
 
 
 def _result(function: Analysis, summary: ProfilingSummary) -> Any:

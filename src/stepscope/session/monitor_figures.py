@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from stepscope.collect.cpus import usable_cpus
 from stepscope.collect.own_memory import rss_bytes
 from stepscope.model.alert import Alert
 from stepscope.model.metric_table import METRICS
+from stepscope.model.strict_json import strict_json
 from stepscope.monitor.core import Monitor
 from stepscope.monitor.series import MetricSummary, SeriesKey
 
@@ -72,7 +72,7 @@ def monitoring_summary(
         "alert_count": found.alerts,
         "open_alerts": [alert.to_dict() for alert in monitor.open_alerts],
         "alerts": [alert.to_dict() for alert in reversed(newest)],
-        "metrics": {_name(key): _plain(asdict(one)) for key, one in found.metrics.items()},
+        "metrics": {_name(key): strict_json(asdict(one)) for key, one in found.metrics.items()},
         "not_measured": sorted(METRICS.keys() - measured - _SAID_ELSEWHERE),
         "rules_switched_off": dict(found.broken),
     }
@@ -123,14 +123,3 @@ def _times(value: float | None, factor: float | None) -> float | None:
 def _name(key: SeriesKey) -> str:
     """A monitor in a program knows but its own rank."""
     return f"{key.metric}[{key.label}]" if key.label else key.metric
-
-
-def _plain(value: Any) -> Any:
-    """JSON knows no infinity."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return _plain(value._asdict())
-    return value

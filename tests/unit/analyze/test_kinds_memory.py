@@ -115,8 +115,13 @@ def test_too_little_memory_is_answered_by_what_fills_it(parts: dict[str, int], w
     assert one.recommendation is not None
     assert word in one.recommendation.action
     assert one.share == pytest.approx(0.96)
-    own_share = 900 / 960  # the rest of the memory in use may be another program's
-    assert one.confidence == pytest.approx(0.5 + 0.5 * own_share)
+    assert one.confidence == 1.0, "all of it is the process's own"
+
+
+def test_memory_that_others_may_hold_is_less_surely_the_programs() -> None:
+    tight = Headroom(1000 * MB, "cgroup", 960 * MB)
+    half = memory(headroom=tight, coverage=Coverage(480 * MB, 100 * MB))
+    assert found(half)["memory-pressure"].confidence == pytest.approx(0.75)
 
 
 def test_a_refused_allocation_is_out_of_memory_at_its_line() -> None:

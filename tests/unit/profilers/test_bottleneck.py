@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import gc
+import pickle
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -14,8 +17,10 @@ from stepscope import (
     BottleneckProfilerConfig,
     BottleneckType,
     NoResultsError,
+    ProfilingSession,
     UsageError,
 )
+from stepscope.session import extensions
 
 WORK = BottleneckType.CPU_COMPUTATION
 
@@ -204,3 +209,114 @@ def test_the_summary_and_the_report_say_the_same(tmp_path: Path) -> None:
     paths = profiler.generate_optimization_report(tmp_path)
     assert "- **sum**: Severity:" in paths.markdown.read_text("utf-8")
     assert paths.markdown.parent == tmp_path
+
+
+def test_an_empty_session_reports_nothing() -> None:
+    profiler = BottleneckProfiler(BottleneckProfilerConfig(enable_memory_tracking=False))
+    for _ in range(3):
+        profiler.start_profiling_session("empty")
+        session = profiler.stop_profiling_session()
+        assert (session.bottlenecks, session.verdict) == ((), "")
+
+
+def test_a_change_of_the_settings_counts_from_the_next_session() -> None:
+    profiler = BottleneckProfiler(BottleneckProfilerConfig(bottleneck_threshold=0.999))
+    found = []
+    for threshold in (0.001, 0.999):
+        profiler.start_profiling_session("s")
+        profiler.config.bottleneck_threshold = threshold
+        with profiler.profile_operation("a", WORK):
+            burn(0.02)
+        time.sleep(0.02)
+        session = profiler.stop_profiling_session()
+        found.append([one for one in session.bottlenecks if one.operation_name == "a"])
+    first, second = found
+    assert not first
+    assert second
+
+
+def test_formats_and_plots_of_the_program_are_part_of_the_report(tmp_path: Path) -> None:
+    profiler = BottleneckProfiler()
+    profiler.start_profiling_session("s")
+    session = profiler.stop_profiling_session()
+    profiler.add_report_format("csv", lambda session: f"id\n{session.session_id}\n")
+    profiler.add_report_format("broken", lambda session: 1 / 0)
+    profiler.add_plot("timeline", lambda session, figure: figure.subplots().plot([1, 2]))
+    paths = profiler.generate_optimization_report(tmp_path)
+    table, picture = paths.more
+    assert table.read_text() == f"id\n{session.session_id}\n"
+    assert table.name == f"{session.session_id}_report.csv"
+    assert picture.name == f"{session.session_id}_timeline.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert paths.note == "The report format broken failed: ZeroDivisionError: division by zero."
+    with pytest.raises(UsageError, match="without slashes"):
+        profiler.add_plot("../up", lambda session, figure: None)
+    with pytest.raises(UsageError, match="takes a ProfilingSession"):
+        profiler.add_report_format("csv", "no function")  # type: ignore[arg-type]
+
+
+def test_formats_and_plots_of_installed_packages_are_part_of_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "packages"
+    info = package / "thrown_away-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: thrown-away\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[stepscope.reports]\nxml = thrown_away:render\n"
+        "[stepscope.plots]\nbars = thrown_away:draw\n"
+    )
+    (package / "thrown_away.py").write_text(
+        "def render(session):\n    return f'<id>{session.session_id}</id>'\n"
+        "def draw(session, figure):\n    figure.subplots().bar([1], [2])\n"
+    )
+    monkeypatch.syspath_prepend(package)
+    extensions._installed.cache_clear()
+    try:
+        profiler = BottleneckProfiler()
+        profiler.start_profiling_session("s")
+        session = profiler.stop_profiling_session()
+        paths = profiler.generate_optimization_report(tmp_path / "reports")
+    finally:
+        extensions._installed.cache_clear()
+    page, picture = paths.more
+    assert page.read_text() == f"<id>{session.session_id}</id>"
+    assert picture.name == f"{session.session_id}_bars.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_basic_measures_and_judges_nothing() -> None:
+    session, hooked = session_at("basic")
+    assert session.operations["work"].calls == 1
+    assert session.performance_metrics["cpu_time"]
+    assert (session.bottlenecks, session.verdict, hooked) == ((), "", False)
+
+
+def test_production_judges_operations_and_leaves_torch_alone() -> None:
+    session, hooked = session_at("production")
+    assert [one.operation_name for one in session.bottlenecks][:1] == ["work"]
+    assert not hooked
+
+
+def test_detailed_sees_torch_too() -> None:
+    session, hooked = session_at("detailed")
+    assert [one.operation_name for one in session.bottlenecks][:1] == ["work"]
+    assert not [one for one in session.bottlenecks[0].evidence if "line" in one]
+    assert hooked
+
+
+def test_comprehensive_names_the_line_that_the_time_goes_to() -> None:
+    session, _ = session_at("comprehensive")
+    (work,) = (one for one in session.bottlenecks if one.operation_name == "work")
+    assert any(one.startswith("Hottest line: levels.py:13 (burn)") for one in work.evidence)
+
+
+def session_at(level: str) -> tuple[ProfilingSession, bool]:
+    """A session in a process of its own: hooks that somebody wanted stay. And whether torch is
+    hooked."""
+    code = Path(__file__).parent / "levels.py"
+    done = subprocess.run(
+        [sys.executable, str(code), level], capture_output=True, check=True, timeout=120
+    )
+    found: tuple[ProfilingSession, bool] = pickle.loads(done.stdout)
+    return found

@@ -20,7 +20,7 @@ from stepscope import (
     UsageError,
 )
 from stepscope.record.core import core
-from stepscope.session import checkpoint_analyses
+from stepscope.session import checkpoint_analyses, extensions
 from tests.unit.profilers.standin_door import Door, Watched
 
 CHECKPOINT, RECOMPUTE, RETRIEVE, DEALLOCATE = CheckpointEventType
@@ -281,10 +281,10 @@ def test_analyses_of_installed_packages_are_found(
     monkeypatch.setattr(
         metadata, "entry_points", lambda *, group: [one for one in offered if one.group == group]
     )
-    checkpoint_analyses._installed.cache_clear()
+    extensions._installed.cache_clear()
     try:
         found = profiler.get_summary().analyses
     finally:
-        checkpoint_analyses._installed.cache_clear()
+        extensions._installed.cache_clear()
     assert found["title"].startswith("Checkpoint Profiling Summary\n")
     assert found["gone"].startswith("failed: ModuleNotFoundError")

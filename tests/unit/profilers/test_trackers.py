@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-import math
+import json
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -66,24 +67,33 @@ def test_cpu_is_busy_since_the_last_time_it_was_asked() -> None:
     assert 0 <= stats["usage_percent"] <= 100
 
 
-def test_cpu_without_a_tick_since_is_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpu_without_a_tick_since_tells_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
     readings = iter([(1.0, 4.0), (1.0, 4.0), (2.0, 6.0), (2.0, 6.0)])
     monkeypatch.setattr(trackers, "cpu_times_s", lambda: next(readings))
     tracker = CPUTracker()
-    assert math.isnan(tracker.get_current_usage())
+    assert tracker.get_current_usage() == 0.0
     assert tracker.get_current_usage() == 50.0
     assert tracker.get_current_usage() == 50.0, "nothing was counted since"
 
 
-def test_without_a_gpu_everything_is_nan_and_above_nothing() -> None:
+def test_without_a_gpu_there_are_the_zeros_of_the_document(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trackers, "gpu_memory", lambda: None)
     tracker = GPUTracker()
-    stats = tracker.get_current_stats()
-    assert set(stats) == {"memory_mb", "memory_used_percent", "reserved_mb", "total_gb"}
+    assert tracker.get_current_stats() == {"memory_mb": 0.0, "memory_used_percent": 0.0}
+    assert tracker.get_current_memory() == 0.0
+    tracker.start_session()
     if gpu_memory() is None:
-        assert all(math.isnan(value) for value in stats.values())
-        assert not tracker.get_current_memory() > 0
-        tracker.start_session()
         assert tracker.stop_session() == []
+
+
+@pytest.mark.parametrize("kind", [MemoryTracker, GPUTracker, CPUTracker, IOTracker])
+def test_everything_a_tracker_tells_is_strict_json(kind: Any) -> None:
+    tracker = kind()
+    tracker.start_session()
+    told = [tracker.get_current_stats(), tracker.stop_session()]
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
 
 
 def test_a_gpu_as_torch_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +117,7 @@ def test_what_is_written_is_counted(tmp_path: Path) -> None:
         time.sleep(0.3)
     stats = tracker.stop_session()
     now = tracker.get_current_stats()
-    assert now["write_mb"] >= 0 or math.isnan(now["write_mb"])
-    assert tracker.get_current_usage() >= 0 or math.isnan(now["mb_per_second"])
+    assert now["write_mb"] >= 0
+    assert tracker.get_current_usage() >= 0
     written = [one["write_mb"] for one in stats]
     assert written == sorted(written)
