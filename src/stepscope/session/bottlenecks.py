@@ -152,7 +152,8 @@ class BottleneckSession:
         config, gauges = self._config, self._sampled.gauges
         metrics = self._whole.measured(use)
         records = self._records()
-        bottlenecks, verdict = (), ""
+        bottlenecks: tuple[BottleneckProfile, ...] = ()
+        verdict = ""
         if self._depth.bottlenecks:
             bottlenecks, verdict = self._judged(use, metrics, records, is_over)
         memory, gpu = config.enable_memory_tracking, config.enable_gpu_tracking

@@ -33,7 +33,8 @@ def test_a_thread_that_other_programs_keep_off_the_cpu_is_still_cpu_bound() -> N
     program = ProcessUse(1, run_delay_cores=0.4)
     use = OperationUse("1/x", wall_ns=S, user_ns=S * 6 // 10, resources=Resources(program=program))
     first, second = block_findings(use, LIMITS)
-    assert (first.kind, first.share) == ("cpu-bound", pytest.approx(1.0))
+    assert first.kind == "cpu-bound"
+    assert first.share == pytest.approx(1.0)
     assert first.title == "CPU-bound: it computed 60 % of the time and waited for a CPU 40 %"
     assert second.kind == "oversubscription"
 

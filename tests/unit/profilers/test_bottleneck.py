@@ -240,7 +240,7 @@ def test_formats_and_plots_of_the_program_are_part_of_the_report(tmp_path: Path)
     profiler.start_profiling_session("s")
     session = profiler.stop_profiling_session()
     profiler.add_report_format("csv", lambda session: f"id\n{session.session_id}\n")
-    profiler.add_report_format("broken", lambda session: 1 / 0)
+    profiler.add_report_format("broken", lambda session: str(1 / 0))
     profiler.add_plot("timeline", lambda session, figure: figure.subplots().plot([1, 2]))
     paths = profiler.generate_optimization_report(tmp_path)
     table, picture = paths.more

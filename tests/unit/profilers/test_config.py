@@ -88,7 +88,7 @@ def test_a_setting_can_be_assigned_and_is_checked_then_too() -> None:
     with pytest.raises(UsageError, match="enabled is True or False"):
         config.enabled = 1  # type: ignore[assignment]
     with pytest.raises(UsageError, match="has no setting 'sampling'"):
-        config.sampling = 0.5  # type: ignore[attr-defined]
+        config.sampling = 0.5
     assert config == ProfilingConfig(level=ProfilingLevel.COMPREHENSIVE, cpu_threshold=95.0)
 
 

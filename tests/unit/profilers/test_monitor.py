@@ -286,11 +286,11 @@ def test_a_monitor_can_be_switched_on_and_set_between_two_starts() -> None:
     monitor = PerformanceMonitor(ProfilingConfig(enabled=False))
     monitor.add_alert_callback(print)
     monitor.start_monitoring()
-    assert not monitor.is_monitoring
+    assert monitor.get_monitoring_summary()["is_monitoring"] is False
     monitor.config.enabled = True
     monitor.config.monitoring_interval = 0.25
     with monitor:
-        assert monitor.is_monitoring
+        assert monitor.get_monitoring_summary()["is_monitoring"] is True
         monitor.config.monitoring_interval = 0.5
         assert monitor.get_monitoring_summary()["monitoring_interval"] == 0.25
     monitor.remove_alert_callback(print)
