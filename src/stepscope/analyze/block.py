@@ -134,9 +134,7 @@ def _memory(use: OperationUse, thresholds: Thresholds) -> Iterator[Finding]:
         yield _pressure("the machine", used, total, own, thresholds.memory)
 
 
-def _pressure(
-    of: str, used: float, total: float, own: float | None, threshold: float
-) -> Finding:  # fmt: skip
+def _pressure(of: str, used: float, total: float, own: float | None, threshold: float) -> Finding:
     """Its share is of the bytes, not of the time. `own`: the most that this process held."""
     share = used / total
     return Finding(

@@ -30,8 +30,8 @@ class BottleneckProfilerConfig(CheckedSettings):
 
     profiling_level: what is collected, how often, and what is made of it.
         production: times, CPU and memory of the session and of each operation, and bottlenecks
-            among them; the machine is sampled every 5 s at most. torch is left alone.
-        basic: times, CPU and memory only, sampled every second at most; nothing is judged.
+            among them; the machine is sampled once in 5 s at most. torch is left alone.
+        basic: times, CPU and memory only, sampled once a second at most; nothing is judged.
         detailed: bottlenecks too. torch's loaders, modules and optimizers are seen, so that a
             training loop is judged; sampled every `sampling_interval`.
         comprehensive: stacks are sampled too (1,000 a second while an operation runs), so that a
