@@ -58,8 +58,6 @@ def test_the_state_of_an_item_is_one_of_two(item: Item) -> None:
 @pytest.mark.skipif(SPECS is None, reason="the specifications are not beside the project")
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_no_item_of_a_document_is_left_out(document: str) -> None:
-    if f"\n## {document} " not in PAGE:
-        pytest.skip("the page has no section for this document yet")
     assert SPECS is not None
     wanted = [item.text for item in items_of(SPECS.joinpath("ITEMS.md").read_text("utf-8"))]
     listed = {item.text for item in items_of(PAGE)}
