@@ -384,8 +384,9 @@ static PyObject *gc_event(PyObject *name, PyObject *const *args, Py_ssize_t coun
                         .name = (uint32_t)PyLong_AsUnsignedLong(name), .type = EVENT_SPAN});
 }
 
-static PyMethodDef gc_event_def = {"gc_event", (PyCFunction)(void (*)(void))gc_event, METH_FASTCALL,
-                                   "Records one garbage collection."};
+/* The name says whose it is to a program that prints gc.callbacks. */
+static PyMethodDef gc_event_def = {"stepscope_gc_timer", (PyCFunction)(void (*)(void))gc_event,
+                                   METH_FASTCALL, "Records one garbage collection."};
 
 PyDoc_STRVAR(gc_callback_doc, "gc_callback(name)\n--\n\n"
                               "A function for gc.callbacks that records each collection as a span.");

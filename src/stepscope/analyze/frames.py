@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from stepscope.analyze.user_code import is_users, users_place
 from stepscope.model.finding import Location
+from stepscope.model.own_code import is_ours
 
 __all__ = ["Frames"]
 
 DEPTH = 24  # frames of a stack that are shown
-# What stands in a stack because somebody looked.
-_OURS = re.compile(r"[/\\](stepscope[/\\](collect|session|record|tune)|modules[/\\]stepscope)[/\\]")
 
 
 class _Frame(NamedTuple):
@@ -36,7 +34,7 @@ class Frames:
         found: list[Location] = []
         while number in self._frames and len(found) < DEPTH:
             frame = self._frames[number]
-            if _OURS.search(frame.location.file or "") is None:
+            if not is_ours(frame.location.file or "", frame.location.function or ""):
                 found.append(frame.location)
             number = frame.caller
         return tuple(found)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from stepscope.model.lines import FunctionTime, LineProfile, LineTime
+from stepscope.model.own_code import is_ours
 
 __all__ = ["Frame", "Spent", "line_profile"]
 
@@ -58,11 +59,11 @@ def line_profile(spent: Spent, frames: Mapping[int, Frame]) -> LineProfile:
 
 
 def _within(stack: int, depth: int, frames: Mapping[int, Frame]) -> list[Frame]:
-    """The frames of the block that are known, innermost first. Code that is gone counts to the line
-    that called it, as code in C does."""
+    """The frames of the block that are known, innermost first. Code that is gone, and ours, counts
+    to the line that called it, as code in C does."""
     chain = list(_chain(stack, frames))
     inside = chain[: max(len(chain) - depth + 1, 1)] if depth > 0 else chain
-    return [frame for frame in inside if frame.file]
+    return [frame for frame in inside if frame.file and not is_ours(frame.file, frame.function)]
 
 
 def _chain(stack: int, frames: Mapping[int, Frame]) -> Iterator[Frame]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from stepscope.analyze.line_times import Frame
 from stepscope.analyze.user_code import is_users
+from stepscope.model.own_code import is_ours
 
 __all__ = ["StackTree"]
 
@@ -25,7 +26,10 @@ class StackTree:
         self._users: dict[int, int] = {0: 0}
 
     def add(self, frame: Frame) -> int:
-        """Its number; `frame.caller` is one of this tree."""
+        """Its number; `frame.caller` is one of this tree. The time of a frame of ours goes to
+        its caller, as that of C does."""
+        if is_ours(frame.file, frame.function):
+            return frame.caller
         found = self._numbers.get(frame)
         if found is None:
             if len(self._frames) > NODES:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from stepscope.model.finding import Location
+from stepscope.model.own_code import is_ours
 
 __all__ = ["is_users", "named_function", "users_place"]
 
@@ -17,9 +18,6 @@ _PACKAGES = re.compile(
     r"|[/\\]lib(?:64)?[/\\]python\d+(?:\.\d+)?(?:\.zip)?[/\\]"  # the standard library
     r"|[/\\]Python\d*[/\\]Lib[/\\]"  # on Windows
     r"|[/\\]torchinductor_[^/\\]*[/\\]"  # made by torch.compile
-    r"|[/\\]stepscope[/\\](?:__init__|errors|config|(?:bootstrap|checkpointing|collect|record"
-    r"|session|profilers|integrations|interop|model|store|stats|analyze|advise|launch|report|cli"
-    r"|tune)[/\\][^\t]*)(?:\.py)?$"
 )
 # What compiled text is called where a person typed it: `python -c`, a prompt, a notebook.
 _TYPED = ("<stdin>", "<string>", "<ipython-input", "<doctest")
@@ -32,7 +30,7 @@ _NAMELESS = re.compile(r"(?:(?:\.<locals>)?\.|^)<(?:listcomp|setcomp|dictcomp|ge
 @lru_cache(maxsize=65536)
 def is_users(file: str, function: str = "") -> bool:
     """Neither of the standard library, nor of an installed package, nor ours, nor made by one."""
-    if not file:
+    if not file or is_ours(file, function):
         return False
     if file.startswith("<"):
         return file.startswith(_TYPED) and not function.startswith(_MADE)

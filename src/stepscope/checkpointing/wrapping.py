@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from stepscope.checkpointing.policies import Recompute
 from stepscope.checkpointing.wrapping_call import Part, Runner, SegmentCall, Switch
 from stepscope.model.checkpoint_plan import Segment
+from stepscope.model.own_code import hide_own_frames
 
 __all__ = ["Shared", "Wrapping", "wrap_module", "wrap_runs"]
 
@@ -130,7 +131,11 @@ def _checkpointing(part: Part) -> Callable[..., Any]:
             function = functools.partial(body, module, **bound)
             return checkpoint(function, *args, use_reentrant=False, **kwargs)
         call = SegmentCall(part, module, bound)
-        return checkpoint(call, *call.prepare(args), use_reentrant=False, **kwargs)
+        try:
+            return checkpoint(call, *call.prepare(args), use_reentrant=False, **kwargs)
+        except BaseException:
+            hide_own_frames()
+            raise
 
     return run
 

@@ -10,6 +10,7 @@ from stepscope.checkpointing.policies import Recompute, contexts, named
 from stepscope.checkpointing.wrapping_arguments import ArgumentHabits, ArgumentsBefore
 from stepscope.checkpointing.wrapping_buffers import BufferHabits, BuffersBefore
 from stepscope.model.checkpoint_plan import Segment
+from stepscope.model.own_code import hide_own_frames
 
 __all__ = ["Part", "Runner", "SegmentCall", "Switch"]
 
@@ -90,9 +91,13 @@ class SegmentCall:
         """The first time forward; from then on what torch needs for a backward."""
         kwargs.update(self._bound)
         self.runs += 1
-        if self.runs == 1:
-            return self.part.runner.forward(self, args, kwargs)
-        return self.part.runner.again(self, args, kwargs)
+        try:
+            if self.runs == 1:
+                return self.part.runner.forward(self, args, kwargs)
+            return self.part.runner.again(self, args, kwargs)
+        except BaseException:
+            hide_own_frames()
+            raise
 
     def compute(self, args: Any, kwargs: Any) -> Any:
         """In forward."""

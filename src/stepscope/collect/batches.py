@@ -11,6 +11,7 @@ from stepscope.collect.chain import like
 from stepscope.collect.samples import Pace, SampleTimer
 from stepscope.collect.thread_use import ThreadUse, UseInBatches
 from stepscope.model import names
+from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["BatchTimer"]
@@ -71,23 +72,25 @@ class BatchTimer:
         begin, end, failed = self._recorder.begin, self._recorder.end, self._recorder.failed
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if not self._weight:
-                return collate(*args, **kwargs)
-            token = -1
+            token, wrong, timed = -1, 1, bool(self._weight)
             try:
-                self._samples_are_there()
-                token = begin(self._collate, 0, self._weight)
+                if timed:
+                    self._samples_are_there()
+                    token = begin(self._collate, 0, self._weight)
             except Exception as error:  # noqa: BLE001
                 failed(names.COLLATE, error)
-            wrong = 1
             try:
                 result = collate(*args, **kwargs)
                 wrong = 0
                 return result
+            except BaseException:
+                hide_own_frames()
+                raise
             finally:
                 try:
-                    end(token, wrong)
-                    self._is_over()
+                    if timed:
+                        end(token, wrong)
+                        self._is_over()
                 except Exception as error:  # noqa: BLE001
                     failed(names.COLLATE, error)
 

@@ -1,21 +1,26 @@
 """The one way in which collectors stand in front of a function of torch.
 
-A wrapper never changes what the call does: arguments, result and exception pass through, and an
-error of ours goes to `recorder.failed`. `Patches` remembers what was replaced and puts it back.
+A wrapper never changes what the call does: arguments, result and exception pass through, with the
+traceback that the exception would have without us, and an error of ours goes to `recorder.failed`.
+`Patches` remembers what was replaced and puts it back.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from stepscope.collect.imports import when_imported
+from stepscope.model.own_code import WRAPPER, hide_own_frames
 from stepscope.record.recorder import Recorder
 
-__all__ = ["Patches", "keep_from_compiling", "like", "never", "nothing", "placed", "spanned"]
+__all__ = [
+    "Patches", "Position", "keep_from_compiling", "like", "never", "nothing",
+    "placed", "spanned",
+]  # fmt: skip
 
 Function = Callable[..., Any]
 _MISSING = object()
@@ -75,41 +80,102 @@ def nothing() -> None:
     """The first call needs no preparation."""
 
 
-def like(original: Function, wrapper: Any) -> Function:
-    """`wrapper` with the name and signature of `original`, where torch._dynamo passes by."""
+def like(original: Function, wrapper: Any, position: Position | None = None) -> Function:
+    """`wrapper` with the name and signature of `original`, and its place in the source."""
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         value = getattr(original, name, None)
         if value is not None:
             setattr(wrapper, name, value)
     wrapper.__dict__.update(getattr(original, "__dict__", {}))
     wrapper.__wrapped__ = original
-    return placed(wrapper)
+    return placed(wrapper, original, position)
 
 
-def placed(function: Any) -> Function:
-    """`function` where torch._dynamo passes by. Functions of one `def` share their code, so that a
-    stack with them in it is the same stack each time."""
-    code, place = function.__code__, _place()
-    if (code, place) not in _placed:
-        _placed[code, place] = code.replace(co_filename=place)
-    function.__code__ = _placed[code, place]
+class Position(NamedTuple):
+    """A piece of source code, as `co_positions()` gives it."""
+
+    line: int
+    end_line: int | None = None
+    column: int | None = None
+    end_column: int | None = None
+
+
+def placed(function: Any, original: Any = None, position: Position | None = None) -> Function:
+    """`function`, whose frames have the file, name and line of `original`, where that can be.
+
+    Frames of wrappers are on the stack when the program prints one, so they should name a line that
+    exists. `position` is the piece of source that all of its instructions claim to be at, by
+    default the line of the `def`. Wrappers of one `def` around one original share their code, so
+    that a stack with them in it is the same stack each time.
+    """
+    code = function.__code__
+    place = _place(original, code.co_name)
+    key = (code, place, position)
+    if key not in _placed:
+        file, name, line = place
+        _placed[key] = code.replace(
+            co_filename=file,
+            co_name=name,
+            co_qualname=WRAPPER,
+            co_firstlineno=line,
+            co_linetable=_line_table(len(code.co_code) // 2, line, position or Position(line)),
+        )
+    function.__code__ = _placed[key]
     return function  # type: ignore[no-any-return]
 
 
-_placed: dict[tuple[CodeType, str], CodeType] = {}
+_Place: TypeAlias = tuple[str, str, int]  # file, name of the function, its first line
+_placed: dict[tuple[CodeType, _Place, Position | None], CodeType] = {}
 
 
-def _place() -> str:
-    """A file name that makes dynamo find the same graphs with and without us.
+def _place(original: Any, name: str) -> _Place:
+    """Where a wrapper of `original` says it is, so that dynamo finds the same graphs without us.
 
-    Dynamo decides by a frame's file. Frames of torch's own modules it never compiles by
-    themselves, but inlines where compiled code calls them: as it does with the original of
-    `Module.__call__`. Our files it would take for the user's, and compile the wrappers.
+    Dynamo decides by a frame's file. Frames of torch.nn it never compiles by themselves, but
+    inlines where compiled code calls them, as it does with the original of `Module.__call__`. Our
+    files, and torch.optim, it would compile. So wrappers of other functions of torch, and of those
+    in C, are in a file of torch.nn too, on line 0: no source is shown for that.
     """
-    torch_nn = sys.modules.get("torch.nn")
-    if torch_nn is None:
-        return __file__
-    return f"{torch_nn.__path__[0]}{os.sep}modules{os.sep}stepscope{os.sep}chain.py"
+    code = getattr(original, "__code__", None)
+    module: Any = sys.modules.get("torch.nn.modules.module")
+    inlined = getattr(module, "__file__", None) or __file__  # no torch: no dynamo either
+    torch_nn = os.path.dirname(os.path.dirname(inlined))  # noqa: PTH120
+    if isinstance(code, CodeType) and (
+        code.co_filename.startswith(torch_nn + os.sep)
+        or not code.co_filename.startswith(os.path.dirname(torch_nn) + os.sep)  # noqa: PTH120
+    ):
+        return code.co_filename, code.co_name, code.co_firstlineno
+    return inlined, getattr(original, "__name__", name), 0
+
+
+def _line_table(units: int, first_line: int, position: Position) -> bytes:
+    """The `co_linetable` of so many code units that are all at one position.
+
+    CPython's Objects/locations.md: each entry covers up to eight units, begins with its kind and
+    its length, and gives the line relative to the entry before it.
+    """
+    lines = (position.end_line or position.line) - position.line
+    column, end_column = position.column, position.end_column
+    columns = (
+        *_varint(lines),
+        *_varint(0 if column is None else column + 1),
+        *_varint(0 if end_column is None else end_column + 1),
+    )
+    table = bytearray()
+    delta = position.line - first_line
+    while units > 0:
+        covered = min(units, 8)
+        signed = -delta << 1 | 1 if delta < 0 else delta << 1
+        table += bytes((0x80 | 14 << 3 | covered - 1, *_varint(signed), *columns))
+        units, delta = units - covered, 0
+    return bytes(table)
+
+
+def _varint(number: int) -> Iterator[int]:
+    while number >= 64:
+        yield 64 | number & 63
+        number >>= 6
+    yield number
 
 
 def spanned(
@@ -137,33 +203,37 @@ def spanned(
         nonlocal waking
         if compiling():
             return original(*args, **kwargs)
-        token = -1
         try:
-            if waking is not None:
-                wake, waking = waking, None
-                wake()
-            about = 0 if arg is None else arg(*args, **kwargs)
-            if about is not None:
-                token = begin(number, about)
-        except Exception as error:  # noqa: BLE001 - the border with the user's program
-            failed(name, error)
-        wrong, result = 1, None
-        try:
-            result = original(*args, **kwargs)
-            wrong = 0
-            return result
-        finally:
-            told = None
+            token = -1
             try:
-                if outcome is not None:
-                    told = outcome(result, args, kwargs)
-            except Exception as error:  # noqa: BLE001
+                if waking is not None:
+                    wake, waking = waking, None
+                    wake()
+                about = 0 if arg is None else arg(*args, **kwargs)
+                if about is not None:
+                    token = begin(number, about)
+            except Exception as error:  # noqa: BLE001 - the border with the user's program
                 failed(name, error)
+            wrong, result = 1, None
             try:
-                end(token, wrong, told)
-                if done is not None:
-                    done(bool(wrong))
-            except Exception as error:  # noqa: BLE001
-                failed(name, error)
+                result = original(*args, **kwargs)
+                wrong = 0
+                return result
+            finally:
+                told = None
+                try:
+                    if outcome is not None:
+                        told = outcome(result, args, kwargs)
+                except Exception as error:  # noqa: BLE001
+                    failed(name, error)
+                try:
+                    end(token, wrong, told)
+                    if done is not None:
+                        done(bool(wrong))
+                except Exception as error:  # noqa: BLE001
+                    failed(name, error)
+        except BaseException:
+            hide_own_frames()
+            raise
 
     return like(original, wrapper)

@@ -9,6 +9,7 @@ from stepscope.collect.chain import like
 from stepscope.collect.checkpoint_contexts import now_ns
 from stepscope.collect.checkpoint_layers import is_managers
 from stepscope.collect.saved_bytes import SavedBytes
+from stepscope.model.own_code import hide_own_frames
 
 if TYPE_CHECKING:
     from stepscope.collect.checkpoint_calls import CheckpointCall
@@ -29,9 +30,13 @@ class Reentrant:
         def apply(function: Any, *given: Any) -> Any:
             if door.is_passed_by(function):
                 return original(function, *given)
-            if door.shut and not is_managers(function, module):
-                return function(*given[1:])  # without torch's own setting
-            return original(self._followed(function, given), *given)
+            try:
+                if door.shut and not is_managers(function, module):
+                    return function(*given[1:])  # without torch's own setting
+                return original(self._followed(function, given), *given)
+            except BaseException:
+                hide_own_frames()
+                raise
 
         return like(original, apply)
 
@@ -64,6 +69,9 @@ class _Function:
         try:
             result = self._function(*args)
             ended_ns = now_ns()
+        except BaseException:
+            hide_own_frames()
+            raise
         finally:
             running.leave()
         try:

@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from stepscope.collect.chain import Patches, keep_from_compiling, like, placed
+from stepscope.collect.chain import Patches, keep_from_compiling, like
 from stepscope.collect.checkpoint_calls import CheckpointCall, Listener
 from stepscope.collect.checkpoint_contexts import Again, Forward, Running, now_ns
 from stepscope.collect.checkpoint_layers import LayerNames, is_managers
 from stepscope.collect.checkpoint_reentrant import Reentrant
 from stepscope.collect.checkpoint_saved import Saved, only_kept_for_it, storages_bytes
+from stepscope.model.own_code import hide_own_frames
 
 __all__ = ["UNSEEN", "CheckpointCall", "CheckpointDoor", "Listener", "door"]
 
@@ -173,9 +174,13 @@ class CheckpointDoor:
                 except Exception as error:  # noqa: BLE001 - a tensor without a storage
                     self.guard(error)
                 self.counting_ns += now_ns() - began_ns
-            return check(tensor)
+            try:
+                return check(tensor)
+            except BaseException:
+                hide_own_frames()
+                raise
 
-        return placed(counting)
+        return like(check, counting)
 
     def _in_front_of(self, original: Callable[..., Any]) -> Callable[..., Any]:
         settings = _Settings.of(original)
@@ -190,7 +195,11 @@ class CheckpointDoor:
                     given = self._with_ours(settings, function, given, more)
                 except Exception as error:  # noqa: BLE001 - the border with the user's program
                     self.guard(error)
-            return original(function, *given, **more)
+            try:
+                return original(function, *given, **more)
+            except BaseException:
+                hide_own_frames()
+                raise
 
         return like(original, wrapper)
 

@@ -23,6 +23,7 @@ import torch.utils.flop_counter as torch_flops
 from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
 
 from stepscope.collect.flop_blocks import Block
+from stepscope.model.own_code import hide_own_frames
 
 __all__ = ["Seat", "WatchMode", "inherited_block", "is_on_stack", "put_on", "take_off"]
 
@@ -97,12 +98,16 @@ class WatchMode(TorchDispatchMode):  # type: ignore[misc]  # torch is Any to myp
             kind = _kinds[func] = _kind(func)
         if kind == _QUESTION:
             return NotImplemented
-        if kind == _COMPOSITE:
-            out = self._decomposed(func, args, kwargs)
-            if out is not NotImplemented:
-                return out
-            _kinds[func] = _PLAIN
-        out = func(*args, **kwargs)
+        try:
+            if kind == _COMPOSITE:
+                out = self._decomposed(func, args, kwargs)
+                if out is not NotImplemented:
+                    return out
+                _kinds[func] = _PLAIN
+            out = func(*args, **kwargs)
+        except BaseException:
+            hide_own_frames()
+            raise
         try:
             self._count(func, kind, out, args, kwargs)
         except Exception as error:  # noqa: BLE001 - the user's operator is done: only we failed

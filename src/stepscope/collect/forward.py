@@ -6,14 +6,16 @@ cut through it as through the original (torch._dynamo compares functions, see `_
 
 from __future__ import annotations
 
+import opcode
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.collect.chain import like, nothing
+from stepscope.collect.chain import Position, like, nothing
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.watch import UNWATCHED, Watch
 from stepscope.model import names
+from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["ForwardCollector", "forward_call"]
@@ -65,7 +67,7 @@ def forward_call(  # noqa: C901 - the hottest hook of all: calls would double it
     waking: Callable[[], None] | None = first
     direct = _is_as_known(original)
 
-    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: C901, N807
         nonlocal waking
         token, call = -1, None
         try:
@@ -88,12 +90,12 @@ def forward_call(  # noqa: C901 - the hottest hook of all: calls would double it
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             failed(names.FORWARD, error)
             nested = False
-        if nested:
-            if call is not None:
-                return call(original, self, args, kwargs)
+        if nested and call is None:
             if direct and self._compiled_call_impl is None:
+                # The original has no frame here, so ours stays in tracebacks, in its place.
                 return self._call_impl(*args, **kwargs)
-            return original(self, *args, **kwargs)
+            if compiling():
+                return original(self, *args, **kwargs)
         wrong = 1
         try:
             if call is not None:
@@ -102,13 +104,17 @@ def forward_call(  # noqa: C901 - the hottest hook of all: calls would double it
                 result = original(self, *args, **kwargs)
             wrong = 0
             return result
+        except BaseException:
+            hide_own_frames()
+            raise
         finally:
-            try:
-                end(token, wrong)
-            except Exception as error:  # noqa: BLE001
-                failed(names.FORWARD, error)
+            if not nested:
+                try:
+                    end(token, wrong)
+                except Exception as error:  # noqa: BLE001
+                    failed(names.FORWARD, error)
 
-    wrapper = like(original, __call__)
+    wrapper = like(original, __call__, _position_of_call(original) if direct else None)
     wrapper.__qualname__ = "Module.__call__"  # where it can be found: pickle looks it up there
     return wrapper
 
@@ -124,6 +130,13 @@ def _is_as_known(original: Callable[..., Any]) -> bool:
     """Whether a nested call may go straight on: one Python call less is most of our cost."""
     code, known = getattr(original, "__code__", None), _known_call.__code__
     return code is not None and (code.co_code, code.co_names) == (known.co_code, known.co_names)
+
+
+def _position_of_call(original: Callable[..., Any]) -> Position:
+    """Where the original calls `_call_impl`, the last call in it."""
+    code = original.__code__
+    opcodes, called = code.co_code[::2], opcode.opmap["CALL_FUNCTION_EX"]
+    return Position(*list(code.co_positions())[opcodes.rindex(called)])
 
 
 def _tell_dynamo(old: Any, new: Any) -> None:

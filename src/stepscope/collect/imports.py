@@ -11,6 +11,8 @@ from __future__ import annotations
 import sys
 from _thread import get_ident
 
+from stepscope.model.own_code import hide_own_frames
+
 TYPE_CHECKING = False  # importing typing would cost more than all of this module
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,7 +101,11 @@ class _Finder:
                 del loader.exec_module  # what was hung on: the loader's own is back
             except AttributeError:  # another module of a shared loader took it off already
                 pass
-            run(module)
+            try:
+                run(module)
+            except BaseException:
+                hide_own_frames()
+                raise
             if module.__name__ == name:
                 self._fire(name, module)
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from stepscope.collect.chain import like
 from stepscope.collect.hooking import HookingCollector
 from stepscope.model import names
+from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["WATCHED_INTERVAL_S", "LossCollector"]
@@ -51,7 +52,11 @@ class LossCollector(HookingCollector):
                         tell(tensors)
                 except Exception as error:  # noqa: BLE001 - the border with the user's program
                     recorder.failed(self.name, error)
-                return run(tensors, *args, **kwargs)
+                try:
+                    return run(tensors, *args, **kwargs)
+                except BaseException:
+                    hide_own_frames()
+                    raise
 
             return like(run, run_backward)
 

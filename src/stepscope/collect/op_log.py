@@ -17,6 +17,7 @@ from stepscope.collect.denormals import SubnormalShare, nobody_watches
 from stepscope.collect.hooking import HookingCollector
 from stepscope.model import names
 from stepscope.model.op_log import AGAIN, PARTIAL, tensors
+from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["SHARE", "WIDE_SHARE", "OpLogCollector", "describe"]
@@ -224,7 +225,11 @@ def _make_mode(seen: Seen, loading: Callable[[], bool]) -> Any:
         ) -> Any:
             if not loading():
                 seen.note(func, args, kwargs or {})
-            return func(*args, **(kwargs or {}))
+            try:
+                return func(*args, **(kwargs or {}))
+            except BaseException:
+                hide_own_frames()
+                raise
 
     return OpLog()
 

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.model import names
+from stepscope.model.own_code import OWN_FILE, is_ours
 from stepscope.record.recorder import Recorder
 from stepscope.record.threads import join_fully
 
 if TYPE_CHECKING:
     from stepscope.record.protocol import Node
 
-__all__ = ["StackCollector", "mind_forks", "tell_nodes", "tell_stacks_again"]
+__all__ = ["StackCollector", "frame_text", "mind_forks", "tell_nodes", "tell_stacks_again"]
 
 _OWN_THREADS = "stepscope"  # how the names of our own begin
 _NAMED_BYTES = 4 << 20  # every file begins with all names, and is 8 MiB long
@@ -250,7 +251,7 @@ def tell_nodes(recorder: Recorder, nodes: Iterable[Node]) -> list[tuple[int, int
     frame = recorder.intern(names.STACK_FRAME)
     told = []
     for node in nodes:
-        text = _text(node)
+        text = frame_text(node)
         if _named_bytes + len(text) > _NAMED_BYTES:
             raise MemoryError("too many stacks to name them all")
         _named_bytes += len(text)
@@ -259,7 +260,11 @@ def tell_nodes(recorder: Recorder, nodes: Iterable[Node]) -> list[tuple[int, int
     return told
 
 
-def _text(node: Node) -> str:
+def frame_text(node: Node) -> str:
+    """What the mark of a node says. Frames of ours are there, for depths to be right, but all that
+    is said of them is whose they are."""
     _, caller, file, function, line = node
+    if is_ours(file, function):
+        file, function, line = OWN_FILE, "", 0
     text = f"{caller}\t{line}\t{function.replace(chr(9), ' ')}\t{file}"
     return text.encode("utf-8", "backslashreplace").decode()  # a path need not be Unicode

@@ -7,6 +7,7 @@ from typing import Any
 
 from stepscope.collect.chain import Patches, like
 from stepscope.model import names
+from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["SyncCounter"]
@@ -46,6 +47,9 @@ class SyncCounter:
                 self._within = True
                 try:
                     return original(*args, **kwargs)
+                except BaseException:
+                    hide_own_frames()
+                    raise
                 finally:
                     self._within = False
             return original(*args, **kwargs)

@@ -16,6 +16,7 @@ from typing import Any
 from stepscope.collect.chain import Patches, like
 from stepscope.collect.samples import SampleTimer
 from stepscope.model import names
+from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["Transforms", "transforms_of"]
@@ -85,10 +86,14 @@ class Transforms:
         transforms = self
 
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            entry = transforms._known.get(id(self))
-            if entry is None or not entry[1].weight:
-                return called(self, *args, **kwargs)
-            return transforms._timed(entry[0], entry[1], partial(called, self), args, kwargs)
+            try:
+                entry = transforms._known.get(id(self))
+                if entry is None or not entry[1].weight:
+                    return called(self, *args, **kwargs)
+                return transforms._timed(entry[0], entry[1], partial(called, self), args, kwargs)
+            except BaseException:
+                hide_own_frames()
+                raise
 
         wrapper = like(called, call)
         setattr(wrapper, _OURS, True)
@@ -138,7 +143,11 @@ class _TimedFunction:
         self.function, self._transforms = function, transforms
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._transforms.called(self, args, kwargs)
+        try:
+            return self._transforms.called(self, args, kwargs)
+        except BaseException:
+            hide_own_frames()
+            raise
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any]]:
         return _itself, (self.function,)

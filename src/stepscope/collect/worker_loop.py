@@ -19,6 +19,7 @@ from stepscope.collect.envelope import Envelope, Sender
 from stepscope.collect.proc import read_once
 from stepscope.collect.source import source_of_dataset
 from stepscope.model import names
+from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["WorkerLoop", "wrapped_loop"]
@@ -92,6 +93,9 @@ class WorkerLoop:
             try:
                 task = get(*args, **kwargs)
                 wrong = 0
+            except BaseException:
+                hide_own_frames()
+                raise
             finally:
                 try:
                     end(token, wrong)
@@ -103,7 +107,7 @@ class WorkerLoop:
                 failed(names.WORKER_FETCH, error)
                 return task
 
-        return wrapper
+        return like(get, wrapper)
 
     def _at_rest(self) -> None:
         self._end_fetch(1)  # a task that was left undone
@@ -149,9 +153,13 @@ class WorkerLoop:
                 result = wrapped(result)
             except Exception as error:  # noqa: BLE001
                 self._recorder.failed(names.WORKER_FETCH, error)
-            return put(result, *args, **kwargs)
+            try:
+                return put(result, *args, **kwargs)
+            except BaseException:
+                hide_own_frames()
+                raise
 
-        return wrapper
+        return like(put, wrapper)
 
 
 def wrapped_loop(
@@ -172,7 +180,11 @@ def wrapped_loop(
             loop.attach(args[2], args[3])
         except Exception as error:  # noqa: BLE001
             recorder.failed("a worker's start", error)
-        return original(*args, **kwargs)
+        try:
+            return original(*args, **kwargs)
+        except BaseException:
+            hide_own_frames()
+            raise
 
     return like(original, worker_loop)
 

@@ -14,6 +14,7 @@ from stepscope.collect.samples import Pace, looking_costs
 from stepscope.collect.transforms import Transforms
 from stepscope.collect.worker_loop import WorkerLoop, wrapped_loop
 from stepscope.model import names
+from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["WorkersCollector"]
@@ -86,7 +87,11 @@ class WorkersCollector(HookingCollector):
                 collate_fn = timer.collating(collate_fn)
             except Exception as error:  # noqa: BLE001 - the border with the user's program
                 self._recorder.failed("making a fetcher", error)
-            fetcher = create(kind, dataset, auto_collation, collate_fn, *rest)
+            try:
+                fetcher = create(kind, dataset, auto_collation, collate_fn, *rest)
+            except BaseException:
+                hide_own_frames()
+                raise
             try:
                 setattr(fetcher, _TIMER, timer)
             except AttributeError:
@@ -117,7 +122,11 @@ class WorkersCollector(HookingCollector):
         """The indices of the next batch, where there are no workers."""
 
         def next_index(iterator: Any) -> Any:
-            index = choose(iterator)
+            try:
+                index = choose(iterator)
+            except BaseException:
+                hide_own_frames()
+                raise
             timer = getattr(getattr(iterator, "_dataset_fetcher", None), _TIMER, None)
             return index if timer is None else timer.begin(index)
 
@@ -127,7 +136,11 @@ class WorkersCollector(HookingCollector):
         """Iterators with workers: what they receive is timed."""
 
         def get_iterator(loader: Any) -> Any:
-            iterator = make(loader)
+            try:
+                iterator = make(loader)
+            except BaseException:
+                hide_own_frames()
+                raise
             try:
                 queue = getattr(iterator, "_worker_result_queue", None)
                 if queue is not None and self._receiver is not None:

@@ -15,6 +15,7 @@ from stepscope.config import Settings
 from stepscope.errors import NoResultsError, UsageError
 from stepscope.model.finding import Finding
 from stepscope.model.metrics import PerformanceMetrics
+from stepscope.model.own_code import hide_own_frames
 from stepscope.profilers.blocks import disabled_metrics
 from stepscope.profilers.config import ProfilingConfig
 from stepscope.session.blocks import BlockProfile
@@ -169,8 +170,12 @@ def _wrap(function: Any, calls: _Calls) -> Any:
 
         @functools.wraps(function)
         async def coroutine(*args: Any, **kwargs: Any) -> Any:
-            with calls.run():
-                return await function(*args, **kwargs)
+            try:
+                with calls.run():
+                    return await function(*args, **kwargs)
+            except BaseException:
+                hide_own_frames()
+                raise
 
         return coroutine
     if inspect.isgeneratorfunction(function):
@@ -179,8 +184,12 @@ def _wrap(function: Any, calls: _Calls) -> Any:
 
     @functools.wraps(function)
     def plain(*args: Any, **kwargs: Any) -> Any:
-        with run():
-            return function(*args, **kwargs)
+        try:
+            with run():
+                return function(*args, **kwargs)
+        except BaseException:
+            hide_own_frames()
+            raise
 
     return plain
 
@@ -196,6 +205,9 @@ def _wrap_generator(function: Any, calls: _Calls) -> Any:
                     item = resume(given)
                 except StopIteration as end:
                     return end.value
+                except BaseException:
+                    hide_own_frames()
+                    raise
             try:
                 given = yield item
                 resume = inner.send
@@ -219,6 +231,9 @@ def _wrap_async_generator(function: Any, calls: _Calls) -> Any:
                     item = await resume(given)
                 except StopAsyncIteration:
                     return
+                except BaseException:
+                    hide_own_frames()
+                    raise
             try:
                 given = yield item
                 resume = inner.asend

@@ -317,7 +317,7 @@ class TwinCore:
         self._cpu_steps = max(0, self._cpu_steps - 1)
 
     def gc_callback(self, name: int) -> Callable[[str, dict[str, int]], None]:
-        def gc_event(phase: str, info: dict[str, int]) -> None:
+        def stepscope_gc_timer(phase: str, info: dict[str, int]) -> None:
             if phase == "start":
                 self._gc_began_ns = self.now_ns()
             elif self._gc_began_ns:
@@ -328,7 +328,7 @@ class TwinCore:
                 kind = info["generation"] | info["uncollectable"] << GC_GENERATION_BITS
                 self.complete(name, began_ns, lasted_ns, kind, info["collected"])
 
-        return gc_event
+        return stepscope_gc_timer
 
     # ---- leaving ----
 

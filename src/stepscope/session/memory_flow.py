@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from stepscope.analyze.tracked import Reading, tracked_events
+from stepscope.collect.stacks import frame_text
 from stepscope.model import names
 from stepscope.model.event import Batch, EventType
 from stepscope.model.finding import Location
@@ -19,6 +20,7 @@ from stepscope.model.memory_events import (
     StackTrace,
     StorageBackend,
 )
+from stepscope.model.own_code import is_ours
 from stepscope.record.frames import FRAME_HEAD, events_frame
 from stepscope.record.protocol import StackTable
 from stepscope.record.recorder import Recorder
@@ -142,10 +144,10 @@ class EventFlow:
         self._told_stacks += len(fresh)
         mark, now_ns = self._recorder.intern(names.TRACKED_FRAME), self._recorder.now_ns()
         rows = []
-        for at, (number, caller, file, function, line) in enumerate(fresh):
-            text = f"{caller}\t{line}\t{function}\t{file}"
+        for at, node in enumerate(fresh):
+            text = frame_text(node)
             text_id = self._recorder.intern(text)
-            arg = self._number << _STACK_NUMBER_BITS | number
+            arg = self._number << _STACK_NUMBER_BITS | node[0]
             if self._storage is None:
                 if at % _MARKS_AT_ONCE == _MARKS_AT_ONCE - 1:
                     self._recorder.flush()
@@ -174,6 +176,7 @@ def _resolver(stacks: StackTable) -> Callable[[int], StackTrace]:
         return tuple(
             Location(file=file, line=line, function=function)
             for file, function, line in stacks.resolve(number)
+            if not is_ours(file, function)
         )
 
     return resolve

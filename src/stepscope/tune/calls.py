@@ -5,17 +5,16 @@ Hooks would be saved and copied along with a module; what stands at its class is
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from stepscope.collect.chain import Patches, like
+from stepscope.model.own_code import WRAPPER
 
 __all__ = ["Around", "Call", "Guarded", "Wrap", "caller", "has_parameters", "with_tensors"]
 
-_WRAPPERS: Final = (f"stepscope{os.sep}chain.py", f"collect{os.sep}chain.py")  # chain.placed
 Call = Callable[..., Any]
 Wrap = Callable[[Call, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -134,7 +133,7 @@ class Guarded:
 def caller(depth: int = 2) -> str:
     """The name of the module that called a wrapper; other wrappers on the way are passed over."""
     frame = sys._getframe(depth)
-    while frame.f_code.co_filename.endswith(_WRAPPERS) and frame.f_back is not None:
+    while frame.f_code.co_qualname == WRAPPER and frame.f_back is not None:
         frame = frame.f_back
     return str(frame.f_globals.get("__name__", ""))
 

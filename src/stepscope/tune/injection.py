@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from stepscope.collect.chain import Patches
+from stepscope.model.own_code import is_ours
 
 __all__ = ["APPLIED_FILE", "Injection", "Site", "Teller", "Told", "users_site"]
 
@@ -112,19 +113,20 @@ def users_site(depth: int = 1) -> Site | None:
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code
-        if _is_users(code.co_filename):
+        if _is_users(code.co_filename, code.co_qualname):
             return Site(code.co_filename, frame.f_lineno, code.co_qualname)
         frame = frame.f_back
     return None
 
 
-_OURS = str(Path(__file__).resolve().parent.parent) + os.sep
 _FOREIGN = ("/site-packages/", "/dist-packages/")
 _LIBRARY = str(Path(os.__file__).resolve().parent) + os.sep
 
 
-def _is_users(file: str) -> bool:
+def _is_users(file: str, function: str) -> bool:
     """Neither ours nor an installed package's nor of the standard library nor made of text."""
-    if file.startswith(("<", _OURS, _LIBRARY)):
+    if is_ours(file, function):
+        return False
+    if file.startswith(("<", _LIBRARY)):
         return file in ("<stdin>", "<string>")
     return not any(part in file for part in _FOREIGN)

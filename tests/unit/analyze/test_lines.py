@@ -199,3 +199,17 @@ def test_file_names_may_hold_tabs() -> None:
     frame = mark(names.STACK_FRAME, 0, 1, "0\t7\tf\tan odd\tname.py")
     found = profile([frame, begin(10), seen(11, 1), end(10, 12)])
     assert [line.file for line in found.lines] == ["an odd\tname.py"]
+
+
+def test_frames_of_ours_are_in_no_table_and_their_time_goes_to_what_called_them() -> None:
+    ours = mark(names.STACK_FRAME, 0, 2, "1\t0\t\t<stepscope>")
+    users = [
+        mark(names.STACK_FRAME, 0, number, f"{caller}\t{line}\t{function}\ta.py")
+        for number, (caller, line, function) in {1: (0, 3, "main"), 3: (2, 20, "step")}.items()
+    ]
+    events = [begin(0, depth=1), seen(1, 2), seen(2, 3), end(0, 3)]
+
+    assert times(profile([users[0], ours, users[1], *events])) == {
+        ("main", 3): (1.0, 2.0, 2),
+        ("step", 20): (1.0, 1.0, 1),
+    }

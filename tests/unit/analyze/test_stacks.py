@@ -11,9 +11,11 @@ from stepscope.analyze.fold import LoopFold
 from stepscope.analyze.loop import Loop
 from stepscope.analyze.stacks import StackFold, user_location
 from stepscope.analyze.user_code import is_users
+from stepscope.collect import chain
 from stepscope.model import names
 from stepscope.model.details import OTHER_THREADS, SLOW_BATCHES, FlameNode, PhaseStacks
 from stepscope.model.event import EventType, Flag
+from stepscope.model.own_code import OWN_FILE, WRAPPER
 from stepscope.model.phases import Phase
 from stepscope.model.process import ProcessInfo
 from tests.unit.analyze.made import MS, THREAD, Event, batch, mark, span
@@ -102,7 +104,9 @@ def lines(stacks: PhaseStacks) -> list[tuple[str, float]]:
         ("/root/.pyenv/versions/3.12.1/lib/python3.12/json/decoder.py", "f", False),
         ("/opt/python311.zip/json.py", "f", True),  # nobody can tell
         ("C:\\Python311\\Lib\\json\\decoder.py", "f", False),
-        ("/src/stepscope/collect/chain.py", "f", False),
+        (chain.__file__, "spanned", False),
+        (OWN_FILE, "", False),
+        (TRAIN, WRAPPER, False),  # it has the file of what it wraps
         ("/home/me/stepscope/train.py", "main", True),
         ("/home/me/library/python/train.py", "main", True),
         ("<frozen importlib._bootstrap>", "_load", False),
@@ -518,3 +522,19 @@ def test_a_worker_that_runs_for_days_holds_no_samples() -> None:
     assert (process.threads, process.early) == ({}, {})
     spent = fold._workers[THREAD].between(0, 1 << 62)
     assert sum(ns for _, (ns, _) in spent) == 2000 * MS
+
+
+def test_frames_of_ours_are_in_no_flame_and_their_time_goes_to_what_called_them() -> None:
+    numbers = Numbers()
+    main, forward = (TRAIN, 3, "main"), (TRAIN, 9, "Net.forward")
+    ours, wrapper = (OWN_FILE, 0, ""), (TORCH, 0, WRAPPER)
+    events = step(0)
+    for at, chain_ in ((4.5, (main, ours, forward)), (5.5, (main, wrapper, ours))):
+        events.append(seen(at, numbers.of(chain_)))
+    found = folded(numbers.frames + events + step(10))["main", Phase.FORWARD.value]
+
+    assert lines(found) == [("main", 0.5), ("Net.forward", 0.5)]
+    assert found.flame is not None
+    (outermost,) = found.flame.children
+    assert (outermost.name, outermost.ms) == ("main", 2.0)
+    assert [(one.name, one.ms) for one in outermost.children] == [("Net.forward", 1.0)]

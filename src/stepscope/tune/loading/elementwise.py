@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import ast
 import inspect
-import os
 import textwrap
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
+
+from stepscope.model.own_code import WRAPPER
 
 __all__ = ["why_not_elementwise", "without_ours"]
 
@@ -35,7 +36,6 @@ _EXPRESSIONS = (
     ast.Attribute, ast.BinOp, ast.Call, ast.Constant, ast.Dict, ast.GeneratorExp, ast.List,
     ast.ListComp, ast.Name, ast.Slice, ast.Starred, ast.Subscript, ast.Tuple, ast.UnaryOp,
 )  # fmt: skip
-_OURS = f"{os.sep}stepscope{os.sep}chain.py"  # where wrappers say that they lie
 _DEPTH = 4  # functions that call functions
 
 
@@ -62,7 +62,7 @@ def without_ours(function: Any) -> Any:
         code = getattr(function, "__code__", None)
         if type(function).__module__.startswith("stepscope."):
             function = function.function
-        elif code is not None and code.co_filename.endswith(_OURS):
+        elif code is not None and code.co_qualname == WRAPPER:
             function = function.__wrapped__
         else:
             return function
