@@ -40,7 +40,7 @@ def test_no_collection_is_dropped_however_fast_they_come(core: Any, tmp_path: Pa
     assert len(decode(data).named(names.GC)) == 20_000
 
 
-def test_a_program_that_lists_its_callbacks_sees_whose_this_one_is(core: Core) -> None:
+def test_a_program_that_lists_its_callbacks_sees_whose_this_one_is(core: Any) -> None:
     callback = core.gc_callback(core.intern(names.GC))
 
     assert "stepscope_gc_timer" in repr(callback)

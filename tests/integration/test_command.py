@@ -75,6 +75,47 @@ def test_the_exit_code_is_the_programs_own(script: Script, text: str, code: int)
         assert "the reason\n" in done.stderr
 
 
+_FAILS = """
+import logging, signal, sys, traceback
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+class Fails(nn.Module):
+    def forward(self, x):
+        raise ValueError("in forward")
+
+class Squares:
+    def __len__(self): return 4
+    def __getitem__(self, index): return 1 // index
+
+def interrupted(): signal.raise_signal(signal.SIGINT)
+def imports(): import users_module
+def loads(): list(DataLoader(Squares(), num_workers=1, multiprocessing_context="spawn"))
+def steps(): torch.optim.SGD([nn.Parameter(torch.ones(2))], lr=0.1).step(interrupted)
+
+if __name__ == "__main__":
+    for program in (imports, loads, steps):
+        try:
+            program()
+        except BaseException:
+            logging.exception(program.__name__)
+    nn.Sequential(nn.Linear(2, 2), Fails())(torch.ones(1, 2))
+"""
+
+
+def test_tracebacks_are_those_of_the_bare_program(script: Script, tmp_path: Path) -> None:
+    (tmp_path / "users_module.py").write_text("import torch.distributed.checkpoint\n1 / 0\n")
+    (tmp_path / "program.py").write_text(_FAILS)
+    bare = run([sys.executable, "program.py"])
+
+    done = run(script(_FAILS, "--quiet"))
+
+    assert done.stderr == bare.stderr
+    assert done.stderr.count("Traceback (most recent call last)") == 5  # one of them in a worker
+    assert "stepscope" not in done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGINT])
 def test_a_signal_that_ends_the_program_ends_stepscope(script: Script, number: int) -> None:
     default = "" if number == signal.SIGKILL else f"signal.signal({number}, signal.SIG_DFL);"

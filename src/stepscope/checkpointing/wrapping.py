@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from stepscope.checkpointing.policies import Recompute
 from stepscope.checkpointing.wrapping_call import Part, Runner, SegmentCall, Switch
+from stepscope.collect.chain import placed
 from stepscope.model.checkpoint_plan import Segment
 from stepscope.model.own_code import hide_own_frames
 
@@ -70,13 +71,7 @@ def wrap_module(module: Any, segment: Segment, recompute: Recompute, shared: Sha
     own = module.__dict__.get(FORWARD)
     body = type(module).forward if own is None else _without_self(own)
     part = Part(segment, body, _modules_inside, recompute, shared.runner, shared.switch)
-    run = _checkpointing(part)
-
-    @functools.wraps(body)
-    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return run(self, *args, **kwargs)
-
-    return Wrapping(module, forward, (part,))
+    return Wrapping(module, functools.wraps(body)(_checkpointing(part)), (part,))
 
 
 def wrap_runs(sequential: Any, segments: Iterable[Segment], shared: Shared) -> Wrapping:
@@ -97,7 +92,8 @@ def wrap_runs(sequential: Any, segments: Iterable[Segment], shared: Shared) -> W
                 input = child(input)
         return input
 
-    return Wrapping(sequential, forward, parts)
+    # The frame of the Sequential's own forward, which it stands for, is in tracebacks too.
+    return Wrapping(sequential, placed(forward, type(sequential).forward), parts)
 
 
 def _run_part(segment: Segment, shared: Shared) -> Part:

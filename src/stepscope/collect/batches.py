@@ -7,11 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.collect.samples import Pace, SampleTimer
 from stepscope.collect.thread_use import ThreadUse, UseInBatches
 from stepscope.model import names
-from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["BatchTimer"]
@@ -72,29 +71,27 @@ class BatchTimer:
         begin, end, failed = self._recorder.begin, self._recorder.end, self._recorder.failed
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            token, wrong, timed = -1, 1, bool(self._weight)
+            if not self._weight:
+                return collate(*args, **kwargs)
+            token = -1
             try:
-                if timed:
-                    self._samples_are_there()
-                    token = begin(self._collate, 0, self._weight)
+                self._samples_are_there()
+                token = begin(self._collate, 0, self._weight)
             except Exception as error:  # noqa: BLE001
                 failed(names.COLLATE, error)
+            wrong = 1
             try:
                 result = collate(*args, **kwargs)
                 wrong = 0
                 return result
-            except BaseException:
-                hide_own_frames()
-                raise
             finally:
                 try:
-                    if timed:
-                        end(token, wrong)
-                        self._is_over()
+                    end(token, wrong)
+                    self._is_over()
                 except Exception as error:  # noqa: BLE001
                     failed(names.COLLATE, error)
 
-        return like(collate, wrapper)
+        return hiding(collate, wrapper)
 
     def _samples_are_there(self) -> None:
         # Still open: a stream that ended within the batch, which is no sample.

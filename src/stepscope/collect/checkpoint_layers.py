@@ -12,6 +12,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from stepscope.model.own_code import is_ours
+
 __all__ = ["MODEL", "Layer", "LayerNames", "Place", "is_managers"]
 
 MODEL = "(model)"  # the name of a model itself, which has none in itself
@@ -47,9 +49,8 @@ class LayerNames:
         self._module: Any = torch.nn.Module
         self._torch_folder = f"{Path(torch.__file__).parent}{os.sep}"
         paths = sysconfig.get_paths()
-        self._our_folder = f"{Path(__file__).parent.parent}{os.sep}"
         keys = ("stdlib", "platstdlib", "purelib", "platlib")
-        self._folders = (self._our_folder, *(paths[key] + os.sep for key in keys))
+        self._folders = tuple(paths[key] + os.sep for key in keys)
         # Not a WeakKeyDictionary: its callbacks run wherever a module dies, and dynamo sees them.
         self._of_modules: dict[int, tuple[weakref.ref[Any], Layer]] = {}
         self._of_others: dict[Any, Layer] = {}
@@ -148,8 +149,10 @@ class LayerNames:
         other = None
         for frame in _frames():
             file = frame.f_code.co_filename
+            if is_ours(file, frame.f_code.co_qualname):
+                continue
             if file.startswith(self._folders):
-                if other is None and not file.startswith((self._torch_folder, self._our_folder)):
+                if other is None and not file.startswith(self._torch_folder):
                     other = _place_of(frame)
             else:
                 return _place_of(frame)

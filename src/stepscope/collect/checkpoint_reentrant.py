@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.collect.checkpoint_contexts import now_ns
 from stepscope.collect.checkpoint_layers import is_managers
 from stepscope.collect.saved_bytes import SavedBytes
@@ -30,15 +30,11 @@ class Reentrant:
         def apply(function: Any, *given: Any) -> Any:
             if door.is_passed_by(function):
                 return original(function, *given)
-            try:
-                if door.shut and not is_managers(function, module):
-                    return function(*given[1:])  # without torch's own setting
-                return original(self._followed(function, given), *given)
-            except BaseException:
-                hide_own_frames()
-                raise
+            if door.shut and not is_managers(function, module):
+                return function(*given[1:])  # without torch's own setting
+            return original(self._followed(function, given), *given)
 
-        return like(original, apply)
+        return hiding(original, apply)
 
     def _followed(self, function: Any, given: tuple[Any, ...]) -> Any:
         """What torch is to call in the place of the function."""

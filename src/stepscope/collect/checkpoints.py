@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from stepscope.collect.chain import Patches, keep_from_compiling, like
+from stepscope.collect.chain import Patches, hiding, keep_from_compiling
 from stepscope.collect.checkpoint_calls import CheckpointCall, Listener
 from stepscope.collect.checkpoint_contexts import Again, Forward, Running, now_ns
 from stepscope.collect.checkpoint_layers import LayerNames, is_managers
 from stepscope.collect.checkpoint_reentrant import Reentrant
 from stepscope.collect.checkpoint_saved import Saved, only_kept_for_it, storages_bytes
-from stepscope.model.own_code import hide_own_frames
 
 __all__ = ["UNSEEN", "CheckpointCall", "CheckpointDoor", "Listener", "door"]
 
@@ -174,13 +173,9 @@ class CheckpointDoor:
                 except Exception as error:  # noqa: BLE001 - a tensor without a storage
                     self.guard(error)
                 self.counting_ns += now_ns() - began_ns
-            try:
-                return check(tensor)
-            except BaseException:
-                hide_own_frames()
-                raise
+            return check(tensor)
 
-        return like(check, counting)
+        return hiding(check, counting)
 
     def _in_front_of(self, original: Callable[..., Any]) -> Callable[..., Any]:
         settings = _Settings.of(original)
@@ -195,13 +190,9 @@ class CheckpointDoor:
                     given = self._with_ours(settings, function, given, more)
                 except Exception as error:  # noqa: BLE001 - the border with the user's program
                     self.guard(error)
-            try:
-                return original(function, *given, **more)
-            except BaseException:
-                hide_own_frames()
-                raise
+            return original(function, *given, **more)
 
-        return like(original, wrapper)
+        return hiding(original, wrapper)
 
     def is_passed_by(self, function: Any) -> bool:
         """Without gradients nothing is recomputed; where it is compiled, it is the compiler's."""

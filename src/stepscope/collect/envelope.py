@@ -13,9 +13,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.model import names
-from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["Envelope", "Receiver", "Sender", "payload_bytes"]
@@ -66,13 +65,10 @@ class Sender:
         def send_bytes(message: Any, *args: Any) -> Any:
             try:
                 return send(message, *args)
-            except BaseException:
-                hide_own_frames()
-                raise
             finally:
                 self._sent(len(message))
 
-        return like(send, send_bytes)
+        return hiding(send, send_bytes)
 
     def _sent(self, length: int) -> None:
         token, self._token = self._token, -1
@@ -107,14 +103,11 @@ class Receiver:
                 message = receive(*args)
                 batch = _NAME in message[:_NAME_WITHIN]
                 return message
-            except BaseException:
-                hide_own_frames()
-                raise
             finally:
                 if not batch:
                     self.ends(failed=1)
 
-        return like(receive, recv_bytes)
+        return hiding(receive, recv_bytes)
 
     def begins(self, again: bool = False) -> None:
         try:

@@ -136,7 +136,8 @@ def _position_of_call(original: Callable[..., Any]) -> Position:
     """Where the original calls `_call_impl`, the last call in it."""
     code = original.__code__
     opcodes, called = code.co_code[::2], opcode.opmap["CALL_FUNCTION_EX"]
-    return Position(*list(code.co_positions())[opcodes.rindex(called)])
+    line, *columns = list(code.co_positions())[opcodes.rindex(called)]
+    return Position(line or code.co_firstlineno, *columns)
 
 
 def _tell_dynamo(old: Any, new: Any) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stepscope.collect.gc import unseen_collections
 from stepscope.collect.labels import storage_address
 from stepscope.model import names
+from stepscope.model.own_code import is_ours
 from stepscope.record.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -245,8 +246,8 @@ def _frames() -> Iterator[FrameType]:
     for top in sys._current_frames().values():
         frame: FrameType | None = top
         while frame is not None:
-            module = frame.f_globals.get("__name__", "")
-            if frame is not this and not str(module).startswith("stepscope."):
+            code = frame.f_code
+            if frame is not this and not is_ours(code.co_filename, code.co_qualname):
                 yield frame
             frame = frame.f_back
 

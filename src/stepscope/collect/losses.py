@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.collect.hooking import HookingCollector
 from stepscope.model import names
-from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["WATCHED_INTERVAL_S", "LossCollector"]
@@ -52,13 +51,9 @@ class LossCollector(HookingCollector):
                         tell(tensors)
                 except Exception as error:  # noqa: BLE001 - the border with the user's program
                     recorder.failed(self.name, error)
-                try:
-                    return run(tensors, *args, **kwargs)
-                except BaseException:
-                    hide_own_frames()
-                    raise
+                return run(tensors, *args, **kwargs)
 
-            return like(run, run_backward)
+            return hiding(run, run_backward)
 
         wrapped = told(torch.autograd.graph._engine_run_backward)
         # Both: see collect/backward.py.

@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.operator_times import OperatorTimes, fold_events
 from stepscope.collect.trait_marks import tell
 from stepscope.model import names, traits
-from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["OPERATOR_PLANS", "OperatorsCollector", "Plan"]
@@ -134,13 +133,9 @@ class OperatorsCollector(HookingCollector):
 
         def _prepare_trace(profile: Any) -> Any:
             self.drop()
-            try:
-                return original(profile)
-            except BaseException:
-                hide_own_frames()
-                raise
+            return original(profile)
 
-        return like(original, _prepare_trace)
+        return hiding(original, _prepare_trace)
 
     def drop(self) -> None:
         """Stop profiling, if we do; what was seen is forgotten. Never raises."""

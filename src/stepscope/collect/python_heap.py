@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import islice
 from typing import Final
 
 from stepscope.model import names
+from stepscope.model.own_code import is_ours
 from stepscope.record.recorder import Recorder
 
 __all__ = ["PythonLines"]
@@ -26,7 +28,10 @@ class PythonLines:
         snapshot = tracemalloc.take_snapshot().filter_traces(
             (tracemalloc.Filter(False, tracemalloc.__file__),)
         )
-        for statistic in snapshot.statistics("lineno")[:MOST_LINES]:
+        lines = (
+            one for one in snapshot.statistics("lineno") if not is_ours(one.traceback[0].filename)
+        )
+        for statistic in islice(lines, MOST_LINES):
             frame = statistic.traceback[0]
             text = recorder.intern(f"{frame.lineno}\t{frame.filename}")
             recorder.sample(name, float(statistic.size), statistic.count, 0, text)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.collect.chain import Patches, like
+from stepscope.collect.chain import Patches, hiding
 from stepscope.model import names
-from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["SyncCounter"]
@@ -47,11 +46,8 @@ class SyncCounter:
                 self._within = True
                 try:
                     return original(*args, **kwargs)
-                except BaseException:
-                    hide_own_frames()
-                    raise
                 finally:
                     self._within = False
             return original(*args, **kwargs)
 
-        return like(original, counted)
+        return hiding(original, counted)

@@ -14,12 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 from stepscope.collect.batches import BatchTimer
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.collect.envelope import Envelope, Sender
 from stepscope.collect.proc import read_once
 from stepscope.collect.source import source_of_dataset
 from stepscope.model import names
-from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["WorkerLoop", "wrapped_loop"]
@@ -93,9 +92,6 @@ class WorkerLoop:
             try:
                 task = get(*args, **kwargs)
                 wrong = 0
-            except BaseException:
-                hide_own_frames()
-                raise
             finally:
                 try:
                     end(token, wrong)
@@ -107,7 +103,7 @@ class WorkerLoop:
                 failed(names.WORKER_FETCH, error)
                 return task
 
-        return like(get, wrapper)
+        return hiding(get, wrapper)
 
     def _at_rest(self) -> None:
         self._end_fetch(1)  # a task that was left undone
@@ -153,13 +149,9 @@ class WorkerLoop:
                 result = wrapped(result)
             except Exception as error:  # noqa: BLE001
                 self._recorder.failed(names.WORKER_FETCH, error)
-            try:
-                return put(result, *args, **kwargs)
-            except BaseException:
-                hide_own_frames()
-                raise
+            return put(result, *args, **kwargs)
 
-        return like(put, wrapper)
+        return hiding(put, wrapper)
 
 
 def wrapped_loop(
@@ -180,13 +172,9 @@ def wrapped_loop(
             loop.attach(args[2], args[3])
         except Exception as error:  # noqa: BLE001
             recorder.failed("a worker's start", error)
-        try:
-            return original(*args, **kwargs)
-        except BaseException:
-            hide_own_frames()
-            raise
+        return original(*args, **kwargs)
 
-    return like(original, worker_loop)
+    return hiding(original, worker_loop)
 
 
 def _process_began_ns() -> int:

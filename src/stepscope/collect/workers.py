@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stepscope.collect.batches import BatchTimer
-from stepscope.collect.chain import like, nothing, spanned
+from stepscope.collect.chain import hiding, nothing, spanned
 from stepscope.collect.envelope import Receiver
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.imports import when_imported
@@ -14,7 +14,6 @@ from stepscope.collect.samples import Pace, looking_costs
 from stepscope.collect.transforms import Transforms
 from stepscope.collect.worker_loop import WorkerLoop, wrapped_loop
 from stepscope.model import names
-from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["WorkersCollector"]
@@ -87,11 +86,7 @@ class WorkersCollector(HookingCollector):
                 collate_fn = timer.collating(collate_fn)
             except Exception as error:  # noqa: BLE001 - the border with the user's program
                 self._recorder.failed("making a fetcher", error)
-            try:
-                fetcher = create(kind, dataset, auto_collation, collate_fn, *rest)
-            except BaseException:
-                hide_own_frames()
-                raise
+            fetcher = create(kind, dataset, auto_collation, collate_fn, *rest)
             try:
                 setattr(fetcher, _TIMER, timer)
             except AttributeError:
@@ -100,7 +95,7 @@ class WorkersCollector(HookingCollector):
                 self._worker.batch = timer
             return fetcher
 
-        return like(create, create_fetcher)
+        return hiding(create, create_fetcher)
 
     def _timer(self, dataset: Any, batched: bool) -> BatchTimer:
         # torch asks the same: what is given whole to `__getitems__` is not walked by torch.
@@ -122,25 +117,17 @@ class WorkersCollector(HookingCollector):
         """The indices of the next batch, where there are no workers."""
 
         def next_index(iterator: Any) -> Any:
-            try:
-                index = choose(iterator)
-            except BaseException:
-                hide_own_frames()
-                raise
+            index = choose(iterator)
             timer = getattr(getattr(iterator, "_dataset_fetcher", None), _TIMER, None)
             return index if timer is None else timer.begin(index)
 
-        return like(choose, next_index)
+        return hiding(choose, next_index)
 
     def _making(self, make: Callable[..., Any]) -> Callable[..., Any]:
         """Iterators with workers: what they receive is timed."""
 
         def get_iterator(loader: Any) -> Any:
-            try:
-                iterator = make(loader)
-            except BaseException:
-                hide_own_frames()
-                raise
+            iterator = make(loader)
             try:
                 queue = getattr(iterator, "_worker_result_queue", None)
                 if queue is not None and self._receiver is not None:
@@ -149,7 +136,7 @@ class WorkersCollector(HookingCollector):
                 self._recorder.failed(names.DESERIALISE, error)
             return iterator
 
-        return like(make, get_iterator)
+        return hiding(make, get_iterator)
 
     def _pinning(self, pin: Callable[..., Any]) -> Callable[..., Any]:
         """It calls itself for the parts of a batch: only the outermost call is a span."""

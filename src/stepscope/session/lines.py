@@ -17,6 +17,7 @@ from stepscope.model import names
 from stepscope.model.event import Batch
 from stepscope.model.finding import Finding, Location
 from stepscope.model.lines import LineProfile, LineTime
+from stepscope.model.own_code import is_ours
 from stepscope.model.process import ProcessInfo
 from stepscope.session.extras import Extra
 from stepscope.session.inside import Inside
@@ -104,17 +105,13 @@ class Lines(Extra):
 def _depth_of_caller() -> int:
     """How deep in the stack the program's own frame is that enters: 1 is the outermost."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+    while frame.f_back is not None and is_ours(frame.f_code.co_filename, frame.f_code.co_qualname):
         frame = frame.f_back
     depth = 1
     while frame.f_back is not None:
         frame = frame.f_back
         depth += 1
     return depth
-
-
-def _is_ours(module: object) -> bool:
-    return isinstance(module, str) and module.startswith(("stepscope.session", "stepscope.profil"))
 
 
 def hottest_line(profile: LineProfile) -> LineTime | None:

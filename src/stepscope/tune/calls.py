@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.collect.chain import Patches, like
+from stepscope.collect.chain import Patches, hiding
 from stepscope.model.own_code import WRAPPER
 
 __all__ = ["Around", "Call", "Guarded", "Wrap", "caller", "has_parameters", "with_tensors"]
@@ -60,7 +60,7 @@ class Around:
 
             return found[1](call, args, kwargs)
 
-        return like(original, __call__)
+        return hiding(original, __call__)
 
     def _wrap_the_call_that_has_begun(self, module: Any) -> None:
         """It is past its class's `__call__`: its `forward` is wrapped, for this one time."""

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from stepscope.collect.chain import Patches, like
+from stepscope.collect.chain import Patches, hiding
 from stepscope.tune.calls import caller
 
 __all__ = ["Doors", "is_ours"]
@@ -76,7 +76,7 @@ class Doors:
                     self._look_at(args[:count], kwargs)
                 return original(*args, **kwargs)
 
-            return like(original, wrapper)
+            return hiding(original, wrapper)
 
         return make
 
@@ -86,7 +86,7 @@ class Doors:
                 self._look(None)
             return original(*args, **kwargs)
 
-        return like(original, wrapper)
+        return hiding(original, wrapper)
 
     def _look_at(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if any(kwargs.get(name) is not None for name in _ABOUT_FOLDERS):

@@ -14,6 +14,7 @@ from torch import nn
 from stepscope.checkpointing.engine import RecomputationEngine
 from stepscope.checkpointing.manager import CheckpointManager
 from stepscope.model.checkpoint_plan import ALL, CHEAP, CheckpointPlan, Segment
+from stepscope.model.own_code import is_ours
 from tests.unit.checkpointing.models import (
     CASES,
     WIDTH,
@@ -338,3 +339,18 @@ def test_what_somebody_put_on_top_of_it_stays_and_works() -> None:
     second.remove()
     block(x).sum().backward()
     assert len(seen) - twice - 2 == 1
+
+
+@pytest.mark.parametrize("segment", [Segment("1"), Segment("", ALL, 0, 1)], ids=["module", "run"])
+def test_a_traceback_of_a_segment_has_no_frames_of_ours(segment: Segment) -> None:
+    class Fails(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise ValueError("in a segment")
+
+    model = nn.Sequential(nn.Linear(2, 2), Fails())
+    CheckpointManager(model).apply(CheckpointPlan((segment,)))
+    with pytest.raises(ValueError, match="in a segment") as caught:
+        model(torch.ones(1, 2))
+
+    assert caught.traceback[-1].name == "forward"
+    assert not [one for one in caught.traceback if is_ours(str(one.path))]

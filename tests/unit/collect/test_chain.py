@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.collect.chain import Patches, spanned
+from stepscope.collect.chain import Patches, hiding, spanned
 from stepscope.model import names
 from stepscope.model.event import Flag
 from stepscope.record.recorder import Recorder
@@ -165,3 +165,14 @@ def test_what_somebody_wrapped_around_ours_is_left_to_them(monkeypatch: pytest.M
     patches.undo()
 
     assert Owner().method(1) == 103
+
+
+def test_an_exception_leaves_a_hiding_wrapper_without_frames_of_ours() -> None:
+    def wrapper(given: object) -> int:
+        return fails(given)
+
+    with pytest.raises(KeyError) as caught:
+        hiding(fails, wrapper)(1)
+
+    assert [entry.name for entry in caught.traceback][1:] == ["fails"]
+    assert caught.traceback[1].frame.code.raw.co_qualname == "fails"

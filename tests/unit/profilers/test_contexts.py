@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from stepscope import NoResultsError, ProfilingConfig, UsageError, profile_context, profile_function
+from stepscope.model.own_code import is_ours
 from stepscope.profilers import contexts
 
 # Functions of one name that are defined in different tests are different operations.
@@ -39,6 +40,31 @@ class TestFunctions:
             fail()
         assert calls_of(fail) == (1, 1)
         assert fail.get_metrics().is_partial  # type: ignore[attr-defined]
+
+    @pytest.mark.parametrize("kind", ["plain", "generator", "coroutine"])
+    def test_a_traceback_has_no_frames_of_the_decorator(self, kind: str) -> None:
+        @profile_function()
+        def plain() -> None:
+            raise KeyError("x")
+
+        @profile_function()
+        def generator() -> Iterator[int]:
+            yield 1
+            raise KeyError("x")
+
+        @profile_function()
+        async def coroutine() -> None:
+            raise KeyError("x")
+
+        calls = {
+            "plain": plain,
+            "generator": lambda: list(generator()),
+            "coroutine": lambda: asyncio.run(coroutine()),
+        }
+        with pytest.raises(KeyError) as caught:
+            calls[kind]()
+        assert caught.traceback[-1].name == kind
+        assert not [one for one in caught.traceback if is_ours(str(one.path))]
 
     def test_recursion_counts_every_call(self) -> None:
         @profile_function()

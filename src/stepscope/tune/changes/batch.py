@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sized
 from typing import Any, ClassVar
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.tune.injection import Injection, users_site
 
 __all__ = ["Batch"]
@@ -43,7 +43,7 @@ class Batch(Injection):
             self.told.applied(f"DataLoader(batch_size={size})", users_site())
             return make(*given.args, **given.kwargs)
 
-        return like(make, init)
+        return hiding(make, init)
 
     def _size(self, given: dict[str, Any]) -> int | None:
         """None: it stays."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.tune.calls import Around, Call, caller, with_tensors
 from stepscope.tune.injection import Injection, users_site
 
@@ -48,7 +48,7 @@ class Float32(Injection):
                 d = torch.float32
             return set_default(d)
 
-        return like(set_default, wrapper)
+        return hiding(set_default, wrapper)
 
     def _single(self, single: Callable[..., Any], double: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(owner: Any, *args: Any, **kwargs: Any) -> Any:
@@ -57,7 +57,7 @@ class Float32(Injection):
             self.told.applied("float() for double()", users_site())
             return single(owner, *args, **kwargs)
 
-        return like(double, wrapper)
+        return hiding(double, wrapper)
 
     def _to(self, to: Callable[..., Any]) -> Callable[..., Any]:
         """Where it is named; another tensor, that it may be taken from, is converted itself."""
@@ -71,7 +71,7 @@ class Float32(Injection):
                 kwargs = {key: single if one is double else one for key, one in kwargs.items()}
             return to(*args, **kwargs)
 
-        return like(to, wrapper)
+        return hiding(to, wrapper)
 
     def _making(self, make: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -81,7 +81,7 @@ class Float32(Injection):
                 return self._to_single(made)
             return made
 
-        return like(make, wrapper)
+        return hiding(make, wrapper)
 
     def _loading(self, following: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(loading: Any) -> Any:
@@ -91,7 +91,7 @@ class Float32(Injection):
                 self.told.applied("float32 out of the loader", users_site())
             return single
 
-        return like(following, wrapper)
+        return hiding(following, wrapper)
 
     def seen(self, module: Any) -> None:
         if any(self._is_double(one) for one in (*module.parameters(), *module.buffers())):

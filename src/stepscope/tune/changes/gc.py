@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.collect.limits import OwnLimits
 from stepscope.tune.injection import Injection, users_site
 
@@ -61,7 +61,7 @@ class Gc(Injection):
             self.told.applied(f"gc.collect() every {self._every} steps", users_site())
             return self._collect_all() if self._since >= self._every else 0
 
-        return like(collect, wrapper)
+        return hiding(collect, wrapper)
 
     def stepped(self, optimizer: Any) -> None:
         self._steps += 1

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.collect.imports import when_imported
 from stepscope.tune.injection import Injection, Site
 from stepscope.tune.loading.feeds import note_sites, site_of
@@ -49,7 +49,7 @@ class Loader(Injection):
                 self.told.failed("changing a loader", error)
             return iterate(loader) if made is None else self._first(iterate, loader, *made)
 
-        return like(iterate, iterate_it)
+        return hiding(iterate, iterate_it)
 
     def _change(self, loader: Any) -> tuple[Settings, Settings] | None:
         """What was changed, and what puts the loader as it was; None: nothing was."""
@@ -106,6 +106,6 @@ class Loader(Injection):
                 self.told.refused("a StatefulDataLoader counts its workers' batches: leave it be")
                 return iterate(loader)
 
-            return like(iterate, iterate_it)
+            return hiding(iterate, iterate_it)
 
         self.patches.replace(module.StatefulDataLoader, "__iter__", iterating)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.tune.doors import Doors, is_ours
 from stepscope.tune.injection import Injection, users_site
 from stepscope.tune.late_files import LateBuffer, LateFiles, Opening
@@ -76,7 +76,7 @@ class Logging(Injection):
             text.mode = mode  # type: ignore[misc]
             return text
 
-        return like(opens, wrapper)
+        return hiding(opens, wrapper)
 
     def _path(self, file: Any) -> str | None:
         """None: it is no plain file."""
@@ -120,7 +120,7 @@ class Logging(Injection):
                 return sync(fd)
             return late.sync()
 
-        return like(sync, wrapper)
+        return hiding(sync, wrapper)
 
     def stepped(self, optimizer: Any) -> None:
         self._files.do_due()

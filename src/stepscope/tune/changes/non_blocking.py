@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.tune.injection import Injection, users_site
 
 __all__ = ["NonBlocking"]
@@ -44,7 +44,7 @@ class NonBlocking(Injection):
                 self.told.applied("to(…, non_blocking=True)", users_site())
             return to(tensor, *args, **kwargs)
 
-        return like(to, wrapper)
+        return hiding(to, wrapper)
 
     def _copying_to_cuda(self, cuda: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -53,7 +53,7 @@ class NonBlocking(Injection):
                 self.told.applied("cuda(non_blocking=True)", users_site())
             return cuda(tensor, *args, **kwargs)
 
-        return like(cuda, wrapper)
+        return hiding(cuda, wrapper)
 
     def _is_for_us(self, target: Any) -> bool:
         if isinstance(target, str):

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 from weakref import WeakKeyDictionary
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.tune.injection import Injection, users_site
 
 __all__ = ["Optimizer"]
@@ -67,7 +67,7 @@ class Optimizer(Injection):
             self._new[optimizer] = asked
             return self.told.applied(f"{kind.__name__}({words})", users_site())
 
-        return like(make, init)
+        return hiding(make, init)
 
     def _stepping(self, step: Callable[..., Any]) -> Callable[..., Any]:
         """`step`, which for the first one of an optimizer falls back to what the program made."""
@@ -94,7 +94,7 @@ class Optimizer(Injection):
                 return first(optimizer, asked, closure, more)
             return step(optimizer, **more) if closure is None else step(optimizer, closure, **more)
 
-        return like(step, wrapper)
+        return hiding(step, wrapper)
 
 
 class _Once:

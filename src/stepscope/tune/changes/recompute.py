@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.collect.checkpoints import door
 from stepscope.tune.injection import Injection, users_site
 
@@ -29,7 +29,7 @@ class Recompute(Injection):
             self.told.applied(f"no {original.__name__}()", users_site())
             return original(*args, **kwargs)
 
-        return like(original, wrapper)
+        return hiding(original, wrapper)
 
     def undo(self) -> None:
         door().shut = False

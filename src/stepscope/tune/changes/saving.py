@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.tune.background import Background, Job
 from stepscope.tune.checkpoint_file import CheckpointWriter
 from stepscope.tune.doors import Doors, is_ours
@@ -66,7 +66,7 @@ class Saving(Injection):
             self._background.put(job)
             return self.told.applied("torch.save in the background", users_site())
 
-        return like(save, wrapper)
+        return hiding(save, wrapper)
 
     def _job(self, value: Any, given: Any) -> Job | None:
         """None: it has to be saved as before, be it that it raises."""
@@ -91,7 +91,7 @@ class Saving(Injection):
                 self._background.wait(os.path.abspath(f))  # noqa: PTH100
             return load(f, *args, **kwargs)
 
-        return like(load, wrapper)
+        return hiding(load, wrapper)
 
     def _renaming(self, rename: Callable[..., None]) -> Callable[..., None]:
         def wrapper(src: Any, dst: Any, **more: Any) -> None:
@@ -106,7 +106,7 @@ class Saving(Injection):
                     self._background.wait(target)
             return rename(src, dst, **more)
 
-        return like(rename, wrapper)
+        return hiding(rename, wrapper)
 
     def finish(self) -> None:
         self._is_over = True  # whoever saves at the very end has no thread any more

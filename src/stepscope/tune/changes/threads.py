@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.tune.injection import Injection, users_site
 
 __all__ = ["Threads"]
@@ -52,7 +52,7 @@ class Threads(Injection):
                 number = most
             return set_threads(number)
 
-        return like(set_threads, wrapper)
+        return hiding(set_threads, wrapper)
 
     def _set_interop(self) -> None:
         """torch takes it once, before its first parallel work: now."""
@@ -70,7 +70,7 @@ class Threads(Injection):
             most = self._most("interop")
             self.told.applied(f"torch.set_num_interop_threads({most})", users_site())
 
-        return like(original, wrapper)
+        return hiding(original, wrapper)
 
     def undo(self) -> None:
         super().undo()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
-from stepscope.collect.chain import like
+from stepscope.collect.chain import hiding
 from stepscope.tune.injection import Injection, users_site
 
 __all__ = ["ZeroGrad"]
@@ -40,7 +40,7 @@ class ZeroGrad(Injection):
                 set_to_none = True
             return zero_grad(owner, set_to_none, *args, **kwargs)
 
-        return like(zero_grad, wrapper)
+        return hiding(zero_grad, wrapper)
 
     def _before_step(self, optimizer: Any, *_: Any) -> None:
         if not self._is_active:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stepscope.collect.chain import Patches, like
+from stepscope.collect.chain import Patches, hiding
 from stepscope.tune.injection import Injection, Site, users_site
 from stepscope.tune.loading.board import Board
 
@@ -55,7 +55,7 @@ def note_sites(patches: Patches) -> None:
             make(loader, *args, **kwargs)
             vars(loader).setdefault(_SITE, users_site())
 
-        return like(make, init)
+        return hiding(make, init)
 
     patches.replace(DataLoader, "__init__", making)
 
@@ -99,7 +99,7 @@ def _starting(
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             change.told.failed("at the start of an iteration", error)
 
-    return like(start, init)
+    return hiding(start, init)
 
 
 def _creating(
@@ -117,7 +117,7 @@ def _creating(
             change.told.failed("making a fetcher", error)
         return fetcher
 
-    return like(create, create_fetcher)
+    return hiding(create, create_fetcher)
 
 
 class _Boards:
