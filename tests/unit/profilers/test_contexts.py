@@ -56,7 +56,7 @@ class TestFunctions:
         async def coroutine() -> None:
             raise KeyError("x")
 
-        calls = {
+        calls: dict[str, Callable[[], object]] = {
             "plain": plain,
             "generator": lambda: list(generator()),
             "coroutine": lambda: asyncio.run(coroutine()),
