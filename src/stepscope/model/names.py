@@ -107,7 +107,8 @@ CAPTURE_MEMORY: Final = "capture.memory"  # mark; arg: its number; text: JSON: a
 # Stacks.
 STACK: Final = "stack"  # sample of a thread; arg: number of the stack; value: ns it stands for;
 # text: the innermost span that was open on that thread; flag NATIVE: it ran C that Python called
-STACK_FRAME: Final = "stack.frame"  # mark; arg: number; text: "caller\tline\tfunction\tfile"
+# A mark; arg: number; text: "caller\tline\tfunction\tfile". Frames of ours have own_code.OWN_FILE.
+STACK_FRAME: Final = "stack.frame"
 
 # Memory that the program itself tells us about (profilers/memory.py); of type ALLOCATION. arg:
 # address; value: bytes; text: type of memory; cpu_start_ns: number of the stack that allocated it,
