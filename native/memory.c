@@ -1,13 +1,24 @@
 #include "memory.h"
 
-#include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "descriptor.h"
 
 enum { BUDGET_SHARE = 100, BUDGET_NS = 2000000, FLOOR_SLACK_BYTES = 4 << 20 };
 
-static int resident = -1, reset = -1, status = -1; /* files of /proc/self */
+/* A file of /proc/self, kept open: opening one takes several times as long as reading it. */
+typedef struct {
+    const char *path;
+    int flags;
+    Descriptor file;
+} ProcFile;
+
+static ProcFile resident = {"/proc/self/statm", O_RDONLY, {.fd = -1}};
+static ProcFile status = {"/proc/self/status", O_RDONLY, {.fd = -1}};
+static ProcFile reset = {"/proc/self/clear_refs", O_WRONLY, {.fd = -1}};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over the three files */
 static bool is_open, can_reset;
 static long page_bytes;
 /* A process starts with the mark of whoever started it, which a reset does not lower: what
@@ -15,35 +26,60 @@ static long page_bytes;
 static int64_t floor_bytes;
 static int64_t budget_ns = BUDGET_NS, budgeted_at_ns;
 
-static int open_file(const char *path, int mode) { return open(path, mode | O_CLOEXEC); }
+/* The number of an open file, or -1. Where the program has closed it, it is opened anew. Needs `lock`. */
+static int number_of(ProcFile *kept) {
+    struct stat state;
+    if (kept->file.fd >= 0 && !descriptor_is_ours(&kept->file, &state)) {
+        kept->file = descriptor_open(kept->path, kept->flags, 0);
+    }
+    return kept->file.fd;
+}
+
+/* The file's content as a string; false: it cannot be read. */
+static bool read_text(ProcFile *kept, char *text, size_t room) {
+    pthread_mutex_lock(&lock);
+    int number = number_of(kept);
+    ssize_t length = number < 0 ? -1 : pread(number, text, room - 1, 0);
+    pthread_mutex_unlock(&lock);
+    if (length <= 0) return false;
+    text[length] = '\0';
+    return true;
+}
 
 int64_t memory_rss_bytes(void) {
     char text[128];
-    ssize_t length = resident < 0 ? -1 : pread(resident, text, sizeof text - 1, 0);
-    if (length <= 0) return -1;
-    text[length] = '\0';
+    if (!read_text(&resident, text, sizeof text)) return -1;
     const char *second = strchr(text, ' ');
     return second ? strtoll(second, NULL, 10) * page_bytes : -1;
 }
 
 static int64_t read_mark(void) { /* six times the cost of getrusage */
     char text[4096];
-    ssize_t length = status < 0 ? -1 : pread(status, text, sizeof text - 1, 0);
-    if (length <= 0) return -1;
-    text[length] = '\0';
+    if (!read_text(&status, text, sizeof text)) return -1;
     const char *line = strstr(text, "VmHWM:");
     return line ? strtoll(line + 6, NULL, 10) * 1024 : -1;
 }
 
-static bool reset_mark(void) { return reset >= 0 && pwrite(reset, "5", 1, 0) == 1; }
+static bool reset_mark(void) {
+    pthread_mutex_lock(&lock);
+    int number = number_of(&reset);
+    bool done = number >= 0 && pwrite(number, "5", 1, 0) == 1;
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
+static void open_files(void) {
+    pthread_mutex_lock(&lock);
+    ProcFile *kept[] = {&resident, &status, &reset};
+    for (int i = 0; i < 3; i++) kept[i]->file = descriptor_open(kept[i]->path, kept[i]->flags, 0);
+    pthread_mutex_unlock(&lock);
+}
 
 bool memory_open(void) {
     if (is_open) return can_reset;
     is_open = true;
     page_bytes = sysconf(_SC_PAGESIZE);
-    resident = open_file("/proc/self/statm", O_RDONLY);
-    status = open_file("/proc/self/status", O_RDONLY);
-    reset = open_file("/proc/self/clear_refs", O_WRONLY);
+    open_files();
     can_reset = reset_mark();
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -71,15 +107,11 @@ bool memory_is_affordable(int64_t now_ns) {
 
 void memory_pay(int64_t cost_ns) { budget_ns -= cost_ns; }
 
-static void close_file(int *file) {
-    if (*file >= 0) close(*file);
-    *file = -1;
-}
-
 void memory_after_fork(void) { /* /proc/self was looked up by the parent: its files are the parent's */
-    close_file(&resident);
-    close_file(&status);
-    close_file(&reset);
+    pthread_mutex_init(&lock, NULL);
+    descriptor_close(&resident.file);
+    descriptor_close(&status.file);
+    descriptor_close(&reset.file);
     bool was_open = is_open;
     is_open = can_reset = false;
     if (was_open) memory_open();

@@ -13,7 +13,7 @@ typedef struct {
 
 /* Opens what has to be read, once a process. Whether the kernel lets the mark be reset. */
 bool memory_open(void);
-/* What the process holds now; -1: cannot be read. Needs no lock. */
+/* What the process holds now; -1: cannot be read. From any thread. */
 int64_t memory_rss_bytes(void);
 /* Reads, and resets the mark. `usage`: of RUSAGE_SELF, just taken; it holds the mark, mostly. */
 MemoryReading memory_read(const struct rusage *usage);

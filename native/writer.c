@@ -1,7 +1,6 @@
 #include "writer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -9,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "descriptor.h"
 #include "log.h"
 #include "tape.h"
 
@@ -220,11 +219,6 @@ bool put_events(Buffer *out, const Event *rows, size_t count) {
 /* ---- the writer ---- */
 
 typedef struct {
-    dev_t device;
-    ino_t inode;
-} Identity;
-
-typedef struct {
     uint32_t number;
     uint64_t events;
     int64_t left_ns;
@@ -239,8 +233,7 @@ static struct {
     bool running, stop;
     _Atomic bool batch_waits;
     pid_t pid; /* the process that opened it: a fork that told us nothing must not write here */
-    int fd, status_fd;
-    Identity file, status; /* what these descriptors were opened on */
+    Descriptor file, status;
     bool is_launched; /* who gave us a status page converts files, and takes them away */
     uint32_t file_number;
     off_t file_bytes;
@@ -260,8 +253,8 @@ static struct {
     .life = PTHREAD_MUTEX_INITIALIZER,
     .lock = PTHREAD_MUTEX_INITIALIZER,
     .wake_lock = PTHREAD_MUTEX_INITIALIZER,
-    .fd = -1,
-    .status_fd = -1,
+    .file = {.fd = -1},
+    .status = {.fd = -1},
     .interval_ns = FLUSH_NS,
 };
 
@@ -286,41 +279,24 @@ static void path_of(uint32_t number) {
 
 /* Makes the folder of the file where it is missing, but never the run folder itself: a run folder
  * that vanished was taken away on purpose. */
-static int open_file(void) {
+static Descriptor open_file(void) {
     path_of(writer.file_number);
-    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
-    int fd = open(writer.path, flags, 0644);
-    if (fd < 0 && errno == ENOENT) {
+    const int flags = O_WRONLY | O_CREAT | O_TRUNC;
+    Descriptor file = descriptor_open(writer.path, flags, 0644);
+    if (file.fd < 0 && errno == ENOENT) {
         char folder[PATH_BYTES];
         snprintf(folder, sizeof folder, "%s", writer.base);
         char *slash = strrchr(folder, '/');
         if (slash) *slash = 0;
-        if (slash && (mkdir(folder, 0755) == 0 || errno == EEXIST)) fd = open(writer.path, flags, 0644);
+        if (slash && (mkdir(folder, 0755) == 0 || errno == EEXIST)) {
+            file = descriptor_open(writer.path, flags, 0644);
+        }
     }
-    return fd;
-}
-
-static Identity identify(int fd) {
-    struct stat state = {0};
-    if (fd >= 0) fstat(fd, &state);
-    return (Identity){state.st_dev, state.st_ino};
-}
-
-/* A program that closes all descriptors (daemons do) may have its own file under our number. */
-static bool is_ours(int fd, const Identity *opened, struct stat *state) {
-    return fd >= 0 && fstat(fd, state) == 0 && state->st_dev == opened->device &&
-           state->st_ino == opened->inode;
-}
-
-static void close_ours(int *fd, const Identity *opened) {
-    struct stat state;
-    int closing = *fd;
-    *fd = -1;
-    if (is_ours(closing, opened, &state)) close(closing);
+    return file;
 }
 
 static void leave_file(void) {
-    close_ours(&writer.fd, &writer.file);
+    descriptor_close(&writer.file);
     writer.file_bytes = 0;
     writer.file_events = 0;
 }
@@ -354,8 +330,8 @@ static void finish_file(void) {
 /* A file that was deleted under us takes writes without complaint: nobody will ever read them. */
 static void notice_vanished(void) {
     struct stat state;
-    if (writer.fd < 0) return;
-    bool ours = is_ours(writer.fd, &writer.file, &state);
+    if (writer.file.fd < 0) return;
+    bool ours = descriptor_is_ours(&writer.file, &state);
     if (ours && state.st_nlink > 0) return;
     if (ours) atomic_fetch_add(&writer.lost, writer.file_events);
     atomic_store(&writer.last_errno, ours ? ENOENT : EBADF);
@@ -365,7 +341,12 @@ static void notice_vanished(void) {
 
 static bool write_all(const char *bytes, size_t length) {
     while (length) {
-        ssize_t done = write(writer.fd, bytes, length);
+        struct stat state;
+        if (!descriptor_is_ours(&writer.file, &state)) {
+            errno = EBADF;
+            return false;
+        }
+        ssize_t done = write(writer.file.fd, bytes, length);
         if (done < 0 && errno == EINTR) continue;
         if (done <= 0) {
             if (done == 0) errno = ENOSPC;
@@ -381,8 +362,11 @@ static void batch_lost(size_t count) {
     atomic_store(&writer.last_errno, errno);
     atomic_fetch_add(&writer.lost, count);
     /* Cut off the torn frame, so that what comes after it can be read. */
-    if (writer.fd >= 0 && (ftruncate(writer.fd, writer.file_bytes) != 0 ||
-                           lseek(writer.fd, writer.file_bytes, SEEK_SET) < 0)) {
+    struct stat state;
+    bool is_whole = descriptor_is_ours(&writer.file, &state) &&
+                    ftruncate(writer.file.fd, writer.file_bytes) == 0 &&
+                    lseek(writer.file.fd, writer.file_bytes, SEEK_SET) >= 0;
+    if (writer.file.fd >= 0 && !is_whole) {
         leave_file();
         writer.file_number++;
     }
@@ -396,12 +380,10 @@ static void write_batch(const Event *rows, size_t count) {
     Buffer *out = &writer.buffer;
     out->length = 0;
     bool fresh = writer.file_bytes == 0; /* also when the first write to it failed */
-    if (writer.fd < 0) {
-        if ((writer.fd = open_file()) < 0) {
-            batch_lost(count);
-            return;
-        }
-        writer.file = identify(writer.fd);
+    if (writer.file.fd < 0) writer.file = open_file();
+    if (writer.file.fd < 0) {
+        batch_lost(count);
+        return;
     }
     bool ok = !fresh || put_header(out, writer.header, writer.header_length);
     pthread_mutex_lock(&logs_lock);
@@ -444,11 +426,7 @@ static size_t add_own(size_t count, const LogTotals *totals) {
 }
 
 static void write_status(const LogTotals *totals, uint32_t open_name) {
-    struct stat state;
-    if (!is_ours(writer.status_fd, &writer.status, &state)) {
-        writer.status_fd = -1;
-        return;
-    }
+    if (writer.status.fd < 0) return;
     char page[STATUS_BYTES] = "STPSTAT1";
     int64_t figures[6] = {
         writer.pid,
@@ -462,7 +440,12 @@ static void write_status(const LogTotals *totals, uint32_t open_name) {
     pthread_mutex_lock(&logs_lock);
     if (open_name && open_name <= name_count) strncpy(page + 56, names[open_name - 1].text, 63);
     pthread_mutex_unlock(&logs_lock);
-    if (pwrite(writer.status_fd, page, sizeof page, 0) < 0) atomic_store(&writer.last_errno, errno);
+    struct stat state;
+    if (!descriptor_is_ours(&writer.status, &state)) {
+        writer.status = DESCRIPTOR_NONE;
+    } else if (pwrite(writer.status.fd, page, sizeof page, 0) < 0) {
+        atomic_store(&writer.last_errno, errno);
+    }
 }
 
 /* What trackers hold, as far as it waits now. */
@@ -609,8 +592,7 @@ static int open_held(const char *base, const char *header, size_t header_length,
         writer.pid = getpid();
         writer.file_number = writer.left_count = 0;
         writer.is_launched = status[0] != 0;
-        if (status[0]) writer.status_fd = open(status, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-        writer.status = identify(writer.status_fd);
+        if (status[0]) writer.status = descriptor_open(status, O_WRONLY | O_CREAT, 0644);
     }
     pthread_mutex_unlock(&writer.lock);
     if (copy && fits) return start_thread();
@@ -653,7 +635,7 @@ void writer_resume(void) {
 
 static void forget_files(void) {
     leave_file();
-    close_ours(&writer.status_fd, &writer.status);
+    descriptor_close(&writer.status);
     free(writer.header);
     writer.header = NULL;
 }

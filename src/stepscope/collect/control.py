@@ -6,11 +6,11 @@ whether there is something new is one read of memory.
 
 from __future__ import annotations
 
-import mmap
 import os
 from pathlib import Path
 from typing import Protocol
 
+from stepscope.descriptor import map_file
 from stepscope.model.capture_request import (
     CONTROL,
     CONTROL_BYTES,
@@ -48,7 +48,7 @@ def open_control(folder: Path) -> Control:
         # Not only its size: a page that has no memory yet, read when there is none left, would end
         # the program. A page that is there is left as it is.
         os.posix_fallocate(file, 0, CONTROL_BYTES)
-        page = mmap.mmap(file, CONTROL_BYTES, access=mmap.ACCESS_READ)
+        page = map_file(file, CONTROL_BYTES, writable=False)
     finally:
         os.close(file)
-    return Control(folder, memoryview(page).cast("Q"))
+    return Control(folder, page.cast("Q"))

@@ -74,8 +74,13 @@ class _Channel:
 
     def export(self, message: Any) -> None:
         self._status = None
-        with _quiet():
-            result = self._exporter.export(message)
+        try:
+            with _quiet():
+                result = self._exporter.export(message)
+        finally:
+            # No connection stays open: a program that closes all descriptors, as daemons do, would
+            # get its number for a file of its own.
+            self._session.close()
         # To the SDK redirects are a success, too: it has not followed them, nobody has the message.
         if result.name == MetricExportResult.SUCCESS.name and self._status in range(200, 300):
             return

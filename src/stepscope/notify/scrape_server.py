@@ -15,6 +15,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, NamedTuple
 
+from stepscope.descriptor import identity_of
 from stepscope.errors import UsageError
 
 __all__ = ["Page", "ScrapeServer", "is_loopback"]
@@ -22,7 +23,7 @@ __all__ = ["Page", "ScrapeServer", "is_loopback"]
 _PATH: Final = "/metrics"
 _MOST_CONNECTIONS: Final = 16
 _LONGEST_S: Final = 10.0  # that a scrape may take, however slowly it reads
-_LOOK_S: Final = 1.0  # how often open connections are looked at
+_LOOK_S: Final = 1.0  # how often the socket and open connections are looked at
 _PAUSE_S: Final = 0.1  # before the next try to accept a connection
 
 
@@ -77,6 +78,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False  # a slow scraper does not hold up the end of the run
     request_queue_size = 128
+    timeout = _LOOK_S
 
     def __init__(self, address: str, port: int, render: Callable[[str], Page], token: str) -> None:
         found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
@@ -85,6 +87,7 @@ class _Server(ThreadingHTTPServer):
         self._open: dict[Any, float] = {}  # connection → when it began
         self._goes_on = True
         super().__init__((str(found[4][0]), port), _Handler)
+        self._opened = identity_of(self.socket.fileno())
         self.is_private = is_loopback(str(self.server_address[0]))
         _servers.add(self)
 
@@ -99,6 +102,8 @@ class _Server(ThreadingHTTPServer):
         """Who connects while the process has no file descriptor left stays in the queue: without a
         pause it would be tried again and again, which takes a whole core."""
         try:
+            if not self._is_listening():
+                raise OSError("the socket was closed")
             return super().get_request()
         except OSError:
             if self._goes_on:
@@ -117,16 +122,28 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def serve(self) -> None:
-        """Until `stop`. It sleeps while nobody is connected."""
-        while self._goes_on:
-            self.timeout = _LOOK_S if self._open else None
+        """Until `stop`, or until the program has closed the socket."""
+        while self._goes_on and self._is_listening():
             self.handle_request()
             self._end_those_since(time.monotonic() - _LONGEST_S)
 
     def stop(self) -> None:
         self._goes_on = False
-        _end(self.socket)  # has `handle_request` return
+        if self._is_listening():
+            _end(self.socket)  # has `handle_request` return
         self._end_those_since(math.inf)
+
+    def server_close(self) -> None:
+        self._is_listening()
+        super().server_close()
+
+    def _is_listening(self) -> bool:
+        """False: the program has closed our socket (descriptor.py). Its number is forgotten then,
+        for it may be that of a file of the program."""
+        if identity_of(self.socket.fileno()) == self._opened:
+            return True
+        self.socket.detach()
+        return False
 
     def _end_those_since(self, began_s: float) -> None:
         for connection, since_s in list(self._open.items()):
@@ -193,7 +210,7 @@ def _leave_in_child() -> None:
     """A forked child does not answer, and would keep the port when its parent is gone."""
     for server in list(_servers):
         with contextlib.suppress(OSError):
-            server.socket.close()
+            server.server_close()
 
 
 _servers: weakref.WeakSet[_Server] = weakref.WeakSet()

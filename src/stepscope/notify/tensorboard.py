@@ -65,7 +65,7 @@ class TensorBoardSink:
         self._file.append([event], alert.told_unix)
 
     def close(self) -> None:
-        self._file.close()
+        """Nothing stays open."""
 
 
 class Thinning:
@@ -95,41 +95,43 @@ class Thinning:
 
 class _EventFile:
     """Begins with the first event. What could not be written as a whole is taken back, for readers
-    stop at a record that is torn. whose: the end of its name."""
+    stop at a record that is torn. whose: the end of its name.
+
+    It is opened for each append, so that no descriptor is kept in the user's process.
+    """
 
     def __init__(self, folder: Path, whose: str) -> None:
         self.size_bytes = 0
-        self._folder, self._whose, self._descriptor = folder, whose, -1
+        self._folder, self._whose = folder, whose
+        self._path: Path | None = None
 
     def append(self, events: Sequence[bytes], now_unix: float) -> None:
         try:
-            if self._descriptor < 0:
-                self._open(now_unix)
-            self._write(b"".join(map(tfevents.record, events)))
+            if self._path is None:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                name = f"events.out.tfevents.{int(now_unix):010d}.{self._whose}"
+                self._path = self._folder / name
+            self._write(self._path, b"".join(map(tfevents.record, events)), now_unix)
         except OSError as error:
             raise SinkError(
                 f"The event file in {self._folder} cannot be written ({error.strerror})."
             ) from error
 
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def _open(self, now_unix: float) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"events.out.tfevents.{int(now_unix):010d}.{self._whose}"
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        self.size_bytes = os.fstat(self._descriptor).st_size
-        self._write(tfevents.record(tfevents.file_version(now_unix)))
-
-    def _write(self, content: bytes) -> None:
-        left = content
+    def _write(self, path: Path, content: bytes, now_unix: float) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o666)
         try:
-            while left:
-                left = left[os.write(self._descriptor, left) :]
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._descriptor, self.size_bytes)
-            raise
-        self.size_bytes += len(content)
+            before_bytes = os.fstat(descriptor).st_size
+            if not before_bytes:
+                content = tfevents.record(tfevents.file_version(now_unix)) + content
+            left = content
+            try:
+                while left:
+                    left = left[os.write(descriptor, left) :]
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(descriptor, before_bytes)
+                raise
+            self.size_bytes = before_bytes + len(content)
+        finally:
+            os.close(descriptor)

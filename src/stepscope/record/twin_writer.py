@@ -8,6 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from stepscope.descriptor import Descriptor
 from stepscope.record.frames import (
     FILE_BYTES,
     HEADER,
@@ -52,17 +53,15 @@ class TwinWriter:
         self._wake = threading.Event()
         self._stop = False
         self._thread: threading.Thread | None = None
-        self._fd = -1
+        self._file: Descriptor | None = None
         self._file_number = self._file_bytes = self._file_events = self._names_written = 0
         self._left: list[tuple[int, int, int]] = []  # full files: number, events, when it was left
         # Who gave us a status page, a launcher, converts files, and takes them away.
         self._files_kept = FILES_KEPT if status else FILES_AT_MOST
-        self._status_fd = -1
-        self._file = self._status = (0, 0)  # what these descriptors were opened on
+        self._status: Descriptor | None = None
         if status:
             try:
-                self._status_fd = os.open(status, os.O_WRONLY | os.O_CREAT, 0o644)
-                self._status = _identity(self._status_fd)
+                self._status = Descriptor.open(status, os.O_WRONLY | os.O_CREAT)
             except OSError as error:
                 self.last_errno = error.errno or 0
 
@@ -106,9 +105,9 @@ class TwinWriter:
 
     def forget(self) -> None:
         self._leave_file()
-        if _is_on(self._status_fd, self._status):
-            os.close(self._status_fd)
-        self._status_fd = -1
+        if self._status is not None:
+            self._status.close()
+            self._status = None
 
     # ---- one flush ----
 
@@ -154,9 +153,8 @@ class TwinWriter:
         try:
             self._notice_vanished()
             parts = []
-            if self._fd < 0:
-                self._fd = self._open_file()
-                self._file = _identity(self._fd)
+            if self._file is None:
+                self._file = self._open_file()
             if self._file_bytes == 0:  # also when the first write to it failed
                 self._names_written = 0
                 parts.append(frame(HEADER, self._header))
@@ -164,7 +162,7 @@ class TwinWriter:
             if fresh:
                 parts.append(names_frame(fresh))
             parts.append(events_frame(rows))
-            self._write_all(b"".join(parts))
+            self._write_all(self._file, b"".join(parts))
         except OSError as error:
             self._batch_lost(len(rows), error)
             return
@@ -174,10 +172,10 @@ class TwinWriter:
         if self._file_bytes >= FILE_BYTES:
             self._finish_file()
 
-    def _write_all(self, data: bytes) -> None:
+    def _write_all(self, file: Descriptor, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            done = os.write(self._fd, view)
+            done = os.write(file.fileno(), view)
             if done == 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             view = view[done:]
@@ -209,29 +207,30 @@ class TwinWriter:
                 continue  # somebody has taken it
             self.lost += events
 
-    def _open_file(self) -> int:
+    def _open_file(self) -> Descriptor:
         """Makes the folder of the file where it is missing, but never the run folder itself."""
         path = self._path(self._file_number)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         try:
-            return os.open(path, flags, 0o644)
+            return Descriptor.open(path, flags)
         except FileNotFoundError:
             try:
                 os.mkdir(os.path.dirname(path))  # noqa: PTH102, PTH120 (no pathlib here)
             except FileExistsError:
                 pass  # another process of the run was quicker
-            return os.open(path, flags, 0o644)
+            return Descriptor.open(path, flags)
 
     def _notice_vanished(self) -> None:
         """A file that was deleted under us takes writes that nobody will ever read."""
-        if self._fd < 0:
+        if self._file is None:
             return
-        ours = _is_on(self._fd, self._file)
-        if ours and os.fstat(self._fd).st_nlink > 0:
-            return
-        if ours:
+        try:
+            if os.fstat(self._file.fileno()).st_nlink > 0:
+                return
             self.lost += self._file_events
-        self.last_errno = errno.ENOENT if ours else errno.EBADF
+            self.last_errno = errno.ENOENT
+        except OSError:  # the program has closed it; what was written stays
+            self.last_errno = errno.EBADF
         self._leave_file()
         self._file_number += 1
 
@@ -239,24 +238,24 @@ class TwinWriter:
         self.lost += count
         self.last_errno = error.errno or 0
         self._names_written = 0
-        if self._fd < 0:
+        if self._file is None:
             return
         try:
             # Cut off the torn frame, so that what comes after it can be read.
-            os.ftruncate(self._fd, self._file_bytes)
-            os.lseek(self._fd, self._file_bytes, os.SEEK_SET)
+            os.ftruncate(self._file.fileno(), self._file_bytes)
+            os.lseek(self._file.fileno(), self._file_bytes, os.SEEK_SET)
         except OSError:
             self._leave_file()
             self._file_number += 1
 
     def _leave_file(self) -> None:
-        if _is_on(self._fd, self._file):
-            os.close(self._fd)
-        self._fd = -1
+        if self._file is not None:
+            self._file.close()
+            self._file = None
         self._file_bytes = self._file_events = 0
 
     def _write_status(self) -> None:
-        if not _is_on(self._status_fd, self._status):
+        if self._status is None or not self._status.is_ours:
             return
         counters = self._core.counters()
         page = STATUS.pack(
@@ -270,19 +269,6 @@ class TwinWriter:
             self._core._outermost_open().encode()[:63],
         )
         try:
-            os.pwrite(self._status_fd, page, 0)
+            os.pwrite(self._status.fileno(), page, 0)
         except OSError as error:
             self.last_errno = error.errno or 0
-
-
-def _identity(fd: int) -> tuple[int, int]:
-    state = os.fstat(fd)
-    return state.st_dev, state.st_ino
-
-
-def _is_on(fd: int, opened: tuple[int, int]) -> bool:
-    """A program that closes all descriptors (daemons do) may have its own file under our number."""
-    try:
-        return fd >= 0 and _identity(fd) == opened
-    except OSError:
-        return False

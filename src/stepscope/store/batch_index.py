@@ -10,6 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
+from stepscope.descriptor import Descriptor
 from stepscope.errors import FormatError
 from stepscope.model import names
 from stepscope.model.event import Batch
@@ -104,14 +105,14 @@ class BatchIndex:
         near = takewhile(lambda place: place.first_ns <= end_ns, self._places[first:])
         return [place for place in near if wanted.touches(*place.extent)]
 
-    def _open(self, paths: set[Path], stack: ExitStack) -> dict[Path, int]:
+    def _open(self, paths: set[Path], stack: ExitStack) -> dict[Path, Descriptor]:
         """Held open: they stay readable when somebody takes them away. A file that is gone was
         converted by the launcher, or it was old."""
         files = {}
         for path in paths:
             try:
-                files[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                stack.callback(os.close, files[path])
+                files[path] = Descriptor.open(path, os.O_RDONLY)
+                stack.callback(files[path].close)
             except OSError:
                 self._forget(path)
         return files
@@ -152,6 +153,6 @@ def _has_number(path: Path) -> bool:
     return path.name.rsplit(".", 2)[1].isdigit()
 
 
-def _read(file: int, place: _Place) -> Batch:
-    payload = os.pread(file, 8 + place.rows * ROW_BYTES, place.offset)
+def _read(file: Descriptor, place: _Place) -> Batch:
+    payload = os.pread(file.fileno(), 8 + place.rows * ROW_BYTES, place.offset)
     return batch_of(memoryview(payload), place.names)

@@ -7,9 +7,11 @@ import threading
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from stepscope.descriptor import Descriptor
 from stepscope.errors import UsageError
 from stepscope.model.event import COLUMNS, Batch
 from stepscope.model.memory_events import EventRange
@@ -74,7 +76,7 @@ class EventFiles:
         self._base, self._header = base, header
         self._lock = threading.Lock()
         self._pid = os.getpid()
-        self._file: int | None = None
+        self._file: Descriptor | None = None
         self._number = self._bytes = self._lost = 0
         self._told: set[int] = set()  # names that stand in this file
         self._index = BatchIndex(base)
@@ -88,8 +90,7 @@ class EventFiles:
 
     def _open(self) -> None:
         path = f"{self._base}.{self._number:04d}.frames"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._file = os.open(path, flags, 0o644)
+        self._file = Descriptor.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         self._bytes = 0
         self._told = set()
 
@@ -102,14 +103,25 @@ class EventFiles:
                 self._lost += batch.count
                 return
             try:
+                if not self._file.is_ours:  # the program has closed it
+                    self._next()
                 self._write(self._file, batch)
             except OSError:
                 self._lost += batch.count
-                os.ftruncate(self._file, self._bytes)
-                os.lseek(self._file, self._bytes, os.SEEK_SET)
-                self._told = set()
+                self._take_back(self._file)
 
-    def _write(self, file: int, batch: Batch) -> None:
+    def _next(self) -> None:
+        self._number += 1
+        self._open()
+
+    def _take_back(self, file: Descriptor) -> None:
+        """The frame that could not be written as a whole."""
+        self._told = set()
+        with suppress(OSError):
+            os.ftruncate(file.fileno(), self._bytes)
+            os.lseek(file.fileno(), self._bytes, os.SEEK_SET)
+
+    def _write(self, file: Descriptor, batch: Batch) -> None:
         used = {*batch.columns["name"].tolist(), *batch.columns["text"].tolist()} - {0}
         fresh = used - self._told
         columns = b"".join(batch.columns[column.name].tobytes() for column in COLUMNS)
@@ -124,13 +136,12 @@ class EventFiles:
         data = memoryview(b"".join(parts))
         written = 0
         while written < len(data):
-            written += os.write(file, data[written:])
+            written += os.write(file.fileno(), data[written:])
         self._bytes += len(data)
         self._told |= fresh
         if self._bytes >= FILE_BYTES:
-            os.close(file)
-            self._number += 1
-            self._open()
+            file.close()
+            self._next()
 
     def load_events(self, wanted: EventRange) -> Iterator[Batch]:
         with self._lock:
@@ -145,7 +156,7 @@ class EventFiles:
         with self._lock:
             file, self._file = self._file, None
             if file is not None:
-                os.close(file)
+                file.close()
 
 
 def _extent(batch: Batch) -> tuple[int, int, int, int]:

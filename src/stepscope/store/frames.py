@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from stepscope.descriptor import Descriptor
 from stepscope.errors import FormatError
 from stepscope.model.event import COLUMNS, Batch
 from stepscope.model.process import ProcessInfo
@@ -61,7 +62,7 @@ class FramesReader:
     def batches(self) -> Iterator[Batch]:
         """As read_new, but holds only a part of a large file in memory."""
         try:
-            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            file = Descriptor.open(self.path, os.O_RDONLY)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -75,7 +76,7 @@ class FramesReader:
         except _DamageError as error:
             self.damage = str(error)
         finally:
-            os.close(file)
+            file.close()
 
     def unread_bytes(self) -> int:
         """Size of what stands behind the last readable batch: a torn tail or damage."""
@@ -84,10 +85,11 @@ class FramesReader:
         except OSError:
             return 0
 
-    def _read_chunk(self, file: int) -> bytes:
+    def _read_chunk(self, file: Descriptor) -> bytes:
         try:
-            wanted = min(os.fstat(file).st_size - self.offset, _CHUNK_BYTES)
-            return os.pread(file, wanted, self.offset) if wanted > 0 else b""
+            number = file.fileno()
+            wanted = min(os.fstat(number).st_size - self.offset, _CHUNK_BYTES)
+            return os.pread(number, wanted, self.offset) if wanted > 0 else b""
         except OSError as error:
             raise FormatError(_unreadable(self.path, error)) from error
 

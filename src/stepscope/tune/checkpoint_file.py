@@ -6,11 +6,14 @@ that goes on meanwhile would stand still. zlib and files of Python's let go of i
 
 from __future__ import annotations
 
+import io
+import os
 import pickle
 import struct
 import zipfile
-from io import BytesIO
 from typing import Any, Final
+
+from stepscope.descriptor import Descriptor, RawFile
 
 __all__ = ["CheckpointWriter"]
 
@@ -39,8 +42,10 @@ class CheckpointWriter:
         if not self._is_known:
             self._save(value, path)
             return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         with (
-            open(path, "wb") as file,  # noqa: PTH123
+            # The training goes on meanwhile, and may close all descriptors.
+            io.BufferedWriter(RawFile(Descriptor.open(path, flags, 0o666))) as file,
             zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
         ):
             records = _Records(self._torch, archive, name)
@@ -50,7 +55,7 @@ class CheckpointWriter:
     def _knows_files(self) -> bool:
         """Whether torch writes the records that we know, found on a very small file."""
         try:
-            sample = BytesIO()
+            sample = io.BytesIO()
             self._save({}, sample)
             with zipfile.ZipFile(sample) as archive:
                 names = {one.partition("/")[2]: one for one in archive.namelist()}

@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import os
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any, Final
+
+from stepscope.descriptor import Descriptor, RawFile
 
 __all__ = ["LateBuffer", "LateFiles", "Opening"]
 
@@ -81,13 +84,33 @@ def _in_a_thread(do: Callable[[], None]) -> None:
     threading.Thread(target=do, name="stepscope-logging", daemon=True).start()
 
 
+class _LateFile(RawFile):
+    """What the program flushed before it closed all descriptors still gets into the file, which is
+    opened anew to append it."""
+
+    def __init__(self, raw: Any, path: str) -> None:
+        super().__init__(Descriptor(os.dup(raw.fileno())))
+        self.name, self.mode, self._path = raw.name, raw.mode, path
+        raw.close()
+
+    def write(self, data: Any, /) -> int:
+        if not self.file.is_ours:
+            self.file = Descriptor.open(self._path, os.O_WRONLY | os.O_APPEND)
+        return super().write(data)
+
+    def _dealloc_warn(self, source: Any) -> None:
+        """As io.FileIO: called by the buffer when the program has forgotten to close the file."""
+        warnings.warn(f"unclosed file {source!r}", ResourceWarning, stacklevel=2, source=source)
+
+
 class LateBuffer(io.BufferedWriter):
     """A buffer whose flush may wait. Closing, seeking and all else are as they were."""
 
     def __init__(self, raw: Any, path: str, files: LateFiles) -> None:
-        super().__init__(raw, _BUFFER_BYTES)
+        self._file = _LateFile(raw, path)
+        super().__init__(self._file, _BUFFER_BYTES)
         self.path, self._files = path, files
-        self._descriptor = raw.fileno()
+        self._descriptor = self._file.fileno()
         self._last_s = files.clock()
         self._wants_sync = False
         self._waited = 0  # flushes
@@ -118,10 +141,12 @@ class LateBuffer(io.BufferedWriter):
         self._last_s = self._files.clock()
         if not self._wants_sync:
             return
-        if self.is_prompt or not self._files.seconds:
+        if not self._file.file.is_ours:
             self._wants_sync = False
-            self._files.fsync(self._descriptor)
-        elif self._files.sync_aside(self._descriptor):
+        elif self.is_prompt or not self._files.seconds:
+            self._wants_sync = False
+            self._files.fsync(self.fileno())
+        elif self._files.sync_aside(self.fileno()):
             self._wants_sync = False
         else:
             self._files.waiting.add(self)
@@ -142,10 +167,14 @@ class LateBuffer(io.BufferedWriter):
         self._files.by_descriptor.pop(self._descriptor, None)
         return super().detach()
 
+    def is_on(self, descriptor: int) -> bool:
+        """The program may have closed it and opened another file under its number."""
+        return self._file.file.is_ours and self.fileno() == descriptor
+
     def is_still_at_its_path(self) -> bool:
         """Nobody has moved the file, or put another in its place."""
         try:
-            there, ours = os.stat(self.path), os.fstat(self._descriptor)  # noqa: PTH116
+            there, ours = os.stat(self.path), os.fstat(self.fileno())  # noqa: PTH116
         except (OSError, ValueError):
             return False
         return os.path.samestat(there, ours)

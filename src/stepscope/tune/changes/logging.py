@@ -116,7 +116,7 @@ class Logging(Injection):
         def wrapper(fd: Any) -> None:
             number = fd if isinstance(fd, int) else getattr(fd, "fileno", int)()
             late = self._files.by_descriptor.get(number)
-            if late is None:
+            if late is None or not late.is_on(number):
                 return sync(fd)
             return late.sync()
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from stepscope.descriptor import Descriptor, map_file
 
 __all__ = ["Board", "Place", "open_memory"]
 
 _SLOTS = 16
 
 
-def open_memory(name: str, size: int) -> int:
+def open_memory(name: str, size: int) -> Descriptor:
     """Memory as a file that goes with its last user."""
-    descriptor = os.memfd_create(name)
-    os.ftruncate(descriptor, size)
-    return descriptor
+    file = Descriptor(os.memfd_create(name))
+    os.ftruncate(file.fileno(), size)
+    return file
 
 
 class Place(NamedTuple):
@@ -26,30 +27,30 @@ class Place(NamedTuple):
     inode: int
 
     @classmethod
-    def of(cls, descriptor: int) -> Place:
-        found = os.fstat(descriptor)
-        return cls(f"/proc/{os.getpid()}/fd/{descriptor}", found.st_dev, found.st_ino)
+    def of(cls, file: Descriptor) -> Place:
+        number = file.fileno()
+        found = os.fstat(number)
+        return cls(f"/proc/{os.getpid()}/fd/{number}", found.st_dev, found.st_ino)
 
-    def open(self) -> int:
+    def open(self) -> Descriptor:
         """OSError: it cannot be reached, or is another file by now."""
-        descriptor = os.open(self.path, os.O_RDWR)
-        found = os.fstat(descriptor)
+        file = Descriptor.open(self.path, os.O_RDWR | os.O_NONBLOCK)
+        found = os.fstat(file.fileno())
         if (found.st_dev, found.st_ino) != (self.device, self.inode):
-            os.close(descriptor)
             raise FileNotFoundError(self.path)
-        return descriptor
+        return file
 
 
 class Board:
     """Numbers by place, all 0 at first. Writers are few, and lose nothing by a race."""
 
     def __init__(self) -> None:
-        self._descriptor = open_memory("stepscope-board", 8 * _SLOTS)
-        self._place = Place.of(self._descriptor)
-        self._map(self._descriptor)
+        self._file: Descriptor | None = open_memory("stepscope-board", 8 * _SLOTS)
+        self._place = Place.of(self._file)
+        self._map(self._file)
 
-    def _map(self, descriptor: int) -> None:
-        self._slots = memoryview(mmap.mmap(descriptor, 8 * _SLOTS)).cast("q")
+    def _map(self, file: Descriptor) -> None:
+        self._slots = map_file(file.fileno(), 8 * _SLOTS).cast("q")
 
     def __getitem__(self, place: int) -> int:
         return self._slots[place]
@@ -61,18 +62,8 @@ class Board:
         return self._place
 
     def __setstate__(self, place: Place) -> None:
-        self._descriptor, self._place = -1, place
+        self._file, self._place = None, place
         try:
-            descriptor = place.open()
+            self._map(place.open())
         except OSError:  # a system that hides processes from each other: a board of its own
             self._slots = memoryview(bytearray(8 * _SLOTS)).cast("q")
-            return
-        try:
-            self._map(descriptor)
-        finally:
-            os.close(descriptor)
-
-    def __del__(self) -> None:
-        descriptor: Any = getattr(self, "_descriptor", -1)
-        if descriptor >= 0:
-            os.close(descriptor)

@@ -19,6 +19,7 @@ import threading
 from functools import partial
 from typing import Any
 
+from stepscope.descriptor import Descriptor, map_file
 from stepscope.tune.loading.board import Place, open_memory
 from stepscope.tune.loading.records import decoded, encoded
 
@@ -41,11 +42,11 @@ class SampleStore:
         self._open(index, data, count)
         self._index[_LIMIT] = limit_bytes
 
-    def _open(self, index: int, data: int, count: int) -> None:
+    def _open(self, index: Descriptor, data: Descriptor, count: int) -> None:
         self.count = count
         self._index_file, self._data_file = index, data
-        self._index = memoryview(mmap.mmap(index, 0)).cast("Q")
-        self._data = memoryview(mmap.mmap(data, 0))
+        self._index = _mapped(index).cast("Q")
+        self._data = _mapped(data)
         self._lock = threading.Lock()  # of files, locks keep out other processes only
 
     def __getstate__(self) -> tuple[Any, ...]:
@@ -98,7 +99,7 @@ class SampleStore:
         at = start
         for part in parts:
             # Not through the mapping: a full disk is an error there that ends the process.
-            os.pwrite(self._data_file, part, at)
+            os.pwrite(self._data_file.fileno(), part, at)
             at += len(part)
         place = _HEAD + 2 * index
         self._index[place + 1] = length
@@ -107,7 +108,7 @@ class SampleStore:
 
     def _room(self, length: int) -> int | None:
         with self._lock:
-            fcntl.lockf(self._index_file, fcntl.LOCK_EX)
+            fcntl.lockf(self._index_file.fileno(), fcntl.LOCK_EX)
             try:
                 start = -(-self._index[_USED] // _ALIGNED) * _ALIGNED
                 if start + length > self._index[_LIMIT]:
@@ -117,17 +118,15 @@ class SampleStore:
                 self._index[_KEPT] += 1
                 return start
             finally:
-                fcntl.lockf(self._index_file, fcntl.LOCK_UN)
-
-    def __del__(self) -> None:
-        for name in ("_index_file", "_data_file"):
-            descriptor = getattr(self, name, -1)
-            if descriptor >= 0:
-                os.close(descriptor)
+                fcntl.lockf(self._index_file.fileno(), fcntl.LOCK_UN)
 
 
-def _open_disk(size: int) -> int:
-    with tempfile.TemporaryFile(prefix="stepscope-cache-") as file:
-        descriptor = os.dup(file.fileno())
-    os.ftruncate(descriptor, size)
-    return descriptor
+def _open_disk(size: int) -> Descriptor:
+    with tempfile.TemporaryFile(prefix="stepscope-cache-") as temporary:
+        file = Descriptor(os.dup(temporary.fileno()))
+    os.ftruncate(file.fileno(), size)
+    return file
+
+
+def _mapped(file: Descriptor) -> memoryview:
+    return map_file(file.fileno(), os.fstat(file.fileno()).st_size)

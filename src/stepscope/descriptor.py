@@ -1,0 +1,116 @@
+"""Files that are kept open across calls, inside the user's process.
+
+A program may close every descriptor it finds (daemons do) and then get our number for a file of its
+own. So every use of such a file asks for its number, which is given only while it refers to the
+device and inode that it was opened on. A number that does not is forgotten, never closed.
+
+One case cannot be told apart: the program has opened the very same file under our old number.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from typing import Any
+
+__all__ = ["Descriptor", "RawFile", "identity_of", "map_file"]
+
+
+def identity_of(number: int) -> tuple[int, int] | None:
+    """Device and inode of an open descriptor; None: it is closed."""
+    try:
+        state = os.fstat(number)
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
+
+
+class Descriptor:
+    """Owns an open descriptor, and closes it when it goes."""
+
+    __slots__ = ("_number", "_opened")
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._opened = identity_of(number)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], flags: int, mode: int = 0o644) -> Descriptor:
+        return cls(os.open(path, flags | os.O_CLOEXEC, mode))
+
+    @property
+    def is_ours(self) -> bool:
+        """False: it was closed, by us or by the program."""
+        return self._opened is not None and identity_of(self._number) == self._opened
+
+    def fileno(self) -> int:
+        """To be used at once, and not kept. OSError (EBADF): the descriptor is not ours any more."""
+        if not self.is_ours:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return self._number
+
+    def close(self) -> None:
+        if self.is_ours:
+            os.close(self._number)
+        self._opened = None
+
+    def __del__(self) -> None:
+        if os is not None:  # else Python ends, and has cleared this module
+            self.close()
+
+
+class RawFile(io.RawIOBase):
+    """An unbuffered file to write, on a Descriptor: OSError (EBADF) once the program has closed it."""
+
+    def __init__(self, file: Descriptor) -> None:
+        self.file = file
+
+    def fileno(self) -> int:
+        return self.file.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        return os.write(self.fileno(), data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        return os.lseek(self.fileno(), offset, whence)
+
+    def truncate(self, size: int | None = None, /) -> int:
+        size = self.tell() if size is None else size
+        os.ftruncate(self.fileno(), size)
+        return size
+
+    def close(self) -> None:
+        super().close()
+        self.file.close()
+
+
+def map_file(number: int, size: int, *, writable: bool = True) -> memoryview:
+    """The memory of an open file, shared with all who map it, until the last view of it goes.
+
+    Unlike mmap.mmap, which keeps a duplicate of the descriptor and closes its number in the end,
+    whoever's it is by then. OSError: the file cannot be mapped.
+    """
+    import ctypes
+    import mmap
+    import weakref
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    allowed = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    address = libc.mmap(None, size, allowed, mmap.MAP_SHARED, number, 0)
+    if address == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    pages = (ctypes.c_ubyte * size).from_address(address)
+    # Not at exit: threads may still read it then.
+    weakref.finalize(pages, libc.munmap, address, size).atexit = False
+    view = memoryview(pages).cast("B")
+    return view if writable else view.toreadonly()
