@@ -1,8 +1,9 @@
-"""Files that are kept open across calls, inside the user's process.
+"""Descriptors that are ours, and stay so.
 
-A program may close every descriptor it finds (daemons do) and then get our number for a file of its
-own. So every use of such a file asks for its number, which is given only while it refers to the
-device and inode that it was opened on. A number that does not is forgotten, never closed.
+Most of this is about files that are kept open across calls, inside the user's process. A program
+may close every descriptor it finds (daemons do) and then get our number for a file of its own. So
+every use of such a file asks for its number, which is given only while it refers to the device and
+inode that it was opened on. A number that does not is forgotten, never closed.
 
 One case cannot be told apart: the program has opened the very same file under our old number.
 """
@@ -12,9 +13,10 @@ from __future__ import annotations
 import errno
 import io
 import os
+import stat
 from typing import Any
 
-__all__ = ["Descriptor", "RawFile", "identity_of", "map_file"]
+__all__ = ["Descriptor", "RawFile", "identity_of", "map_file", "open_own"]
 
 
 def identity_of(number: int) -> tuple[int, int] | None:
@@ -61,7 +63,7 @@ class Descriptor:
 
 
 class RawFile(io.RawIOBase):
-    """An unbuffered file to write, on a Descriptor: OSError (EBADF) once the program has closed it."""
+    """An unbuffered file to write. OSError (EBADF): the program has closed its descriptor."""
 
     def __init__(self, file: Descriptor) -> None:
         self.file = file
@@ -89,6 +91,25 @@ class RawFile(io.RawIOBase):
     def close(self) -> None:
         super().close()
         self.file.close()
+
+
+def open_own(path: str | os.PathLike[str], flags: int) -> int:
+    """Opens a file that is to be written, in a folder that somebody else may have filled.
+
+    OSError: it is a symbolic link, no regular file, has a second name, or belongs to another user.
+    """
+    folder, name = os.path.split(os.fspath(path))
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    directory = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        number = os.open(name, flags, 0o600, dir_fd=directory)
+    finally:
+        os.close(directory)
+    state = os.fstat(number)
+    if stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and state.st_nlink == 1:
+        return number
+    os.close(number)
+    raise PermissionError(errno.EPERM, "it is not a file of ours", os.fspath(path))
 
 
 def map_file(number: int, size: int, *, writable: bool = True) -> memoryview:

@@ -164,7 +164,7 @@ PROFILERS = {
     "trackers": """
         trackers = [CPUTracker(), GPUTracker(), IOTracker(), MemoryTracker()]
         for tracker in trackers:
-            tracker.start_session("one")
+            tracker.start_session()
         daemonize()
         for tracker in trackers:
             tracker.get_current_stats()
@@ -229,7 +229,7 @@ def start(folder: Path, *words: str, core: str = "native") -> subprocess.Complet
     path = os.pathsep.join((str(SOURCE), str(SCRIPTS)))
     return subprocess.run(
         [sys.executable, *words], cwd=folder.parent, capture_output=True, text=True, timeout=100,
-        check=False, env=environment(PYTHONPATH=path, STEPSCOPE_CORE=core, TMPDIR=str(folder.parent)),
+        check=False, env=environment(PYTHONPATH=path, STEPSCOPE_CORE=core),
     )  # fmt: skip
 
 

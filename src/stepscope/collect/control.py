@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from stepscope.descriptor import map_file
+from stepscope.descriptor import map_file, open_own
 from stepscope.model.capture_request import (
     CONTROL,
     CONTROL_BYTES,
@@ -43,7 +43,7 @@ class Control:
 
 def open_control(folder: Path) -> Control:
     """The page in this folder. OSError: it cannot be had there."""
-    file = os.open(folder / CONTROL, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    file = open_own(folder / CONTROL, os.O_RDWR | os.O_CREAT)
     try:
         # Not only its size: a page that has no memory yet, read when there is none left, would end
         # the program. A page that is there is left as it is.

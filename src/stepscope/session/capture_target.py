@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +12,16 @@ from stepscope.config import RUNS_FOLDER
 from stepscope.errors import RunNotFoundError, StepscopeError
 from stepscope.store.captures import said_run
 from stepscope.store.rundir import find_run, read_meta
+from stepscope.store.status import (
+    STATUS_PREFIX,
+    is_own_folder,
+    status_folder_of,
+    status_parents,
+)
 
 __all__ = ["Target", "find_target", "is_alive"]
 
 _START = "start it with: stepscope run train.py"
-_FOLDER = "stepscope-"  # how the names of status folders begin
 
 
 class Target(NamedTuple):
@@ -48,14 +54,19 @@ def _target_of(run: Path) -> Target:
     here = os.uname().nodename
     if name != here:
         raise StepscopeError(f"{run.name} runs on {name}, not on {here}: ask for it there.")
-    status = Path(folder)
-    if not is_alive(launcher) or not status.is_dir():
+    if not is_alive(launcher):
         raise StepscopeError(
             f"{run.name} goes on no more, or its launcher (process {launcher}) was killed: nobody"
             f" would read the capture. stepscope report {run} tells what was recorded."
         )
-    if not os.access(status, os.W_OK):
+    if _owner(launcher) != os.geteuid():
         raise StepscopeError(f"{run.name} belongs to another user: only they can ask it.")
+    status = status_folder_of(run, meta)
+    if status is None:
+        raise StepscopeError(
+            f"{run.name} cannot be asked: process {launcher} has no status folder"
+            f" {Path(folder).name} in /dev/shm or $TMPDIR that belongs to you."
+        )
     return Target(run, status, launcher)
 
 
@@ -65,10 +76,11 @@ def _run_of_process(pid: int) -> Path:
         raise RunNotFoundError(
             f"There is no run and no process {pid}: stepscope runs lists the runs there are."
         )
-    if owner != os.getuid() and os.getuid() != 0:
+    if owner != os.geteuid():  # root neither: it would write where another user's files say
         raise StepscopeError(f"Process {pid} belongs to another user: only they can ask it.")
-    for folder in _status_folders(owner):
-        is_its = (folder / f"{pid}.status").exists() or folder.name.startswith(f"{_FOLDER}{pid}-")
+    for folder in _status_folders():
+        is_launchers = folder.name.startswith(f"{STATUS_PREFIX}{pid}-")
+        is_its = is_launchers or (folder / f"{pid}.status").exists()
         run = said_run(folder) if is_its else None
         if run is not None:
             return run
@@ -84,19 +96,11 @@ def _owner(pid: int) -> int | None:
         return None
 
 
-def _status_folders(owner: int) -> Iterator[Path]:
-    """Of that user alone: anybody can make a folder of such a name."""
-    for parent in ("/dev/shm", os.environ.get("TMPDIR") or "/tmp"):
-        try:
-            found = sorted(Path(parent).glob(f"{_FOLDER}*"))
-        except OSError:
-            continue
-        for folder in found:
-            try:
-                if folder.stat().st_uid == owner and folder.is_dir():
-                    yield folder
-            except OSError:
-                continue
+def _status_folders() -> Iterator[Path]:
+    """Of this user alone: anybody can make a folder of such a name."""
+    for parent in status_parents():
+        with contextlib.suppress(OSError):
+            yield from filter(is_own_folder, sorted(parent.glob(f"{STATUS_PREFIX}*")))
 
 
 def is_alive(pid: int) -> bool:

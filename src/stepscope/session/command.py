@@ -23,6 +23,7 @@ from stepscope.session.plan_show import is_planned, plan_exit_code, show_plan
 from stepscope.session.show import show_summary, summary_as_line
 from stepscope.session.troubles import Troubles, say
 from stepscope.store.rundir import NewRun, create_run
+from stepscope.store.status import STATUS_PREFIX, status_parents
 
 if TYPE_CHECKING:
     from stepscope.model.alert import Alert
@@ -208,10 +209,9 @@ def _occupy_closed_files() -> None:
 
 
 def _make_status_folder(run: Path) -> Path:
-    """Outside the run folder and in memory where possible: it must work when the disk does not."""
-    shared = Path("/dev/shm")
-    for parent in (shared, Path(os.environ.get("TMPDIR") or "/tmp"), run):
-        folder = parent / f"stepscope-{os.getpid()}-{time.time_ns()}"
+    """Outside the run folder where possible."""
+    for parent in (*status_parents(), run):
+        folder = parent / f"{STATUS_PREFIX}{os.getpid()}-{time.time_ns()}"
         try:
             folder.mkdir(mode=0o700)
         except OSError:

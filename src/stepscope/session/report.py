@@ -51,15 +51,15 @@ def summarise_run(run: Path) -> Summary:
 def fold_run(run: Path) -> tuple[Summary, Details]:
     """What the events tell, and what stands behind it."""
     from stepscope.session.analysis import RunFold
-    from stepscope.store.status import read_status_pages
+    from stepscope.store.status import read_status_pages, status_folder_of
     from stepscope.store.trace import open_trace
 
     trace = open_trace(run)
     fold = RunFold(run)
     for process in trace.processes:
         fold.update(process, trace.batches(process))
-    status_folder = trace.meta.get("status_folder")
-    pages = read_status_pages(Path(status_folder)) if isinstance(status_folder, str) else []
+    status_folder = status_folder_of(run, trace.meta)
+    pages = read_status_pages(status_folder) if status_folder is not None else []
     notes = [f"{note}." for note in trace.losses.notes]
     if trace.losses.left_out_events:
         notes.append(

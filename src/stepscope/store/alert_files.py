@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from stepscope.descriptor import open_own
 from stepscope.errors import FormatError
 from stepscope.model.alert import Alert
 from stepscope.model.delivery import DeliveryState, json_line
@@ -68,7 +69,7 @@ def outcome_line(outcome: Outcome) -> str:
 
 def append_line(path: Path, line: str) -> None:
     """In one write, behind whatever is there. OSError: it is not there, or torn."""
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = open_own(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         content = line.encode("ascii") + b"\n"
         size = os.fstat(descriptor).st_size

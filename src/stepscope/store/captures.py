@@ -10,6 +10,7 @@ import os
 import struct
 from pathlib import Path
 
+from stepscope.descriptor import open_own
 from stepscope.errors import FormatError
 from stepscope.model.capture import Capture, CaptureDetails
 from stepscope.model.capture_request import CONTROL, CONTROL_BYTES, CaptureRequest, request_name
@@ -35,7 +36,7 @@ _NUMBER = struct.Struct("=Q")
 
 def ask_capture(status_folder: Path, request: CaptureRequest) -> int:
     """The number of the request, from 1. Several may ask at once. OSError: nobody can be asked."""
-    file = os.open(status_folder / CONTROL, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    file = open_own(status_folder / CONTROL, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
         os.posix_fallocate(file, 0, CONTROL_BYTES)

@@ -30,6 +30,8 @@ def open_index(
     import sqlite3
 
     connection = None
+    if (runs / INDEX_FILE).is_symlink():  # a database of somebody else
+        _remove(runs)
     for attempt in range(2):
         try:
             connection = sqlite3.connect(runs / INDEX_FILE, timeout=timeout_s, isolation_level=None)

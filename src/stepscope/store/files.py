@@ -31,7 +31,9 @@ def write_bytes(path: Path, content: bytes) -> None:
     """As write_json."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        draft.write_bytes(content)
+        draft.unlink(missing_ok=True)  # a file that is new is no link to another one
+        with draft.open("xb") as file:
+            file.write(content)
         draft.replace(path)
     except OSError:
         draft.unlink(missing_ok=True)

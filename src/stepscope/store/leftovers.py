@@ -24,7 +24,9 @@ __all__ = ["MOST_WAITING", "Leftovers"]
 MOST_WAITING: Final = 10_000  # lines and deliveries that are kept in memory
 _PATIENCE_S: Final = 2.0  # for a database that others write to
 # What does not pass by itself, unlike a disk that is full.
-_LASTING: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR)
+_LASTING: Final = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ELOOP,
+)  # fmt: skip
 
 
 class Leftovers:

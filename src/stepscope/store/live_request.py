@@ -9,6 +9,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from stepscope.descriptor import open_own
+
 __all__ = ["REQUEST_S", "is_requested", "request"]
 
 REQUEST_S: Final = 10.0  # a request is good for that long
@@ -27,6 +29,8 @@ def is_requested(run: Path, now_unix: float) -> bool:
 
 def request(run: Path, now_unix: float) -> None:
     """Asks for live.json. OSError: the run folder cannot be written."""
-    path = run / _REQUEST
-    path.touch()
-    os.utime(path, (now_unix, now_unix))  # our clock, where the folder lies on another machine
+    file = open_own(run / _REQUEST, os.O_WRONLY | os.O_CREAT)
+    try:
+        os.utime(file, (now_unix, now_unix))  # our clock, where the folder lies on another machine
+    finally:
+        os.close(file)

@@ -17,7 +17,7 @@ from stepscope.store.frames import FramesReader
 from stepscope.store.layout import Segment, frames_number, segments
 from stepscope.store.left_out import FramesGap, read_left_out
 from stepscope.store.rundir import is_run, read_meta
-from stepscope.store.status import read_status_pages
+from stepscope.store.status import read_status_pages, status_folder_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -140,17 +140,18 @@ def _losses(run: Path, meta: dict[str, object], present: list[Segment]) -> Losse
         for batch in _batches(segment, notes):
             places = batch.places((names.OWN_LEFT_OUT,))
             left_out += sum(int(batch.columns["value"][place]) for _, place in places)
-    dropped, lost = _counted(meta)
+    dropped, lost = _counted(run, meta)
     unreadable = sum(size for _, size in notes)
     return Losses(dropped, lost, unreadable, tuple(text for text, _ in notes), left_out)
 
 
-def _counted(meta: dict[str, object]) -> tuple[int, int]:
+def _counted(run: Path, meta: dict[str, object]) -> tuple[int, int]:
     """Dropped and lost events: as the launcher noted them, or as the processes say themselves."""
     noted = meta.get("losses")
     if isinstance(noted, dict):
         return int(noted.get("dropped_events", 0)), int(noted.get("lost_events", 0))
-    pages = read_status_pages(Path(str(meta.get("status_folder") or "/nonexistent")))
+    folder = status_folder_of(run, meta)
+    pages = read_status_pages(folder) if folder is not None else []
     return sum(page.dropped for page in pages), sum(page.lost for page in pages)
 
 

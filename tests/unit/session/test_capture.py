@@ -30,10 +30,10 @@ class Launcher:
     """A process that stands for it, and what it would write."""
 
     def __init__(self, folder: Path) -> None:
-        self.run, self.status = folder / "a-run", folder / "status"
-        self.run.mkdir()
-        self.status.mkdir()
         self.process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        self.run = folder / "a-run"
+        self.status = self.run / f"stepscope-{self.process.pid}-1"
+        self.status.mkdir(parents=True)
         meta = {
             "launcher_pid": self.process.pid,
             "status_folder": str(self.status),

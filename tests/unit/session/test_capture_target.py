@@ -27,7 +27,7 @@ def status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A status folder where they are looked for; runs are made in the folder that we are in."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    made = tmp_path / "tmp" / f"stepscope-{NO_PROCESS + 1}-7"
+    made = tmp_path / "tmp" / f"stepscope-{os.getpid()}-7"
     made.mkdir(parents=True)
     return made
 
@@ -71,7 +71,8 @@ def test_a_run_is_found_by_any_of_its_processes(status: Path, sleeper: int) -> N
 
 
 def test_a_run_is_found_by_its_launcher(status: Path, sleeper: int) -> None:
-    run = make(status.rename(status.with_name(f"stepscope-{sleeper}-99")))
+    launchers = status.rename(status.with_name(f"stepscope-{sleeper}-99"))
+    run = make(launchers, launcher_pid=sleeper)
     assert find_target(str(sleeper)).run == run
 
 
@@ -88,7 +89,7 @@ def test_a_run_whose_name_is_a_number_comes_before_a_process(status: Path) -> No
         ({"launcher_pid": "x"}, "was not started by stepscope run"),
         ({"host": {"name": "far-away"}}, "runs on far-away"),
         ({"launcher_pid": NO_PROCESS}, "goes on no more, or its launcher"),
-        ({"status_folder": "/nonexistent/x"}, "goes on no more, or its launcher"),
+        ({"status_folder": "/nonexistent/x"}, "has no status folder x in /dev/shm"),
     ],
 )
 def test_who_cannot_be_asked_is_told_apart(
@@ -109,7 +110,7 @@ def test_processes_that_cannot_be_asked_are_told_apart(
         find_target(str(NO_PROCESS))
     with pytest.raises(RunNotFoundError, match="There is no run nonsense"):
         find_target("nonsense")
-    monkeypatch.setattr(capture_target.os, "getuid", lambda: os.stat("/proc/self").st_uid + 1)  # type: ignore[attr-defined]  # noqa: PTH116
+    monkeypatch.setattr(capture_target.os, "geteuid", lambda: os.stat("/proc/self").st_uid + 1)  # type: ignore[attr-defined]  # noqa: PTH116
     with pytest.raises(StepscopeError, match="belongs to another user"):
         find_target(str(sleeper))
 

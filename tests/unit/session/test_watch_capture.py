@@ -15,8 +15,9 @@ from tests.unit.report.made_capture import made_capture
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    made, status = tmp_path / "mnist", tmp_path / "status"
+    made = tmp_path / "mnist"
     made.mkdir()
+    status = made / f"stepscope-{os.getpid()}-1"
     status.mkdir()
     write_meta(
         made,
@@ -34,7 +35,8 @@ def test_a_run_that_goes_on_can_be_asked_once_at_a_time(run: Path) -> None:
     looks = Looks(run)
     assert looks.can_ask()
     assert looks.ask("run-7") == "Asked for closer look 1: the next 20 steps."
-    asked = json.loads((run.parent / "status" / "capture-1.json").read_text())
+    (asked_in,) = run.glob("stepscope-*/capture-1.json")
+    asked = json.loads(asked_in.read_text())
     assert asked["alert"] == "run-7"
     assert looks.ask() == "Closer look 1 is still under way."
     assert looks.news() == ""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -278,14 +279,19 @@ def test_a_file_that_takes_nothing_yet_holds_up_no_other(run: Path) -> None:
     for id in "ab":
         first.add(alert(id), [HOOK])
     first.close()
-    (run / "deliveries.jsonl").symlink_to("/dev/full")
     own = make_run(run.parent, "s")
     second = AlertStore(run.parent, own)
-    for one in second.pending(HOOK, 2):
-        second.delivered(one.id)
-    second.add(alert("c"), [HOOK])
-    assert list(states(own)) == ["c"]
-    assert (second.counts().unsaved, second.counts().lost) == (2, 0)
+    (run / "deliveries.jsonl").write_bytes(b"\n" * (1 << 20))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))  # it can grow no further
+    try:
+        for one in second.pending(HOOK, 2):
+            second.delivered(one.id)
+        second.add(alert("c"), [HOOK])
+        assert list(states(own)) == ["c"]
+        assert (second.counts().unsaved, second.counts().lost) == (2, 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     (run / "deliveries.jsonl").unlink()
     second.close()
     lines = (run / "deliveries.jsonl").read_text().splitlines()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -115,14 +116,13 @@ def status_page(pid: int = 41, dropped: int = 5, lost: int = 6) -> bytes:
     return struct.pack("<8s6q64s8x", b"STPSTAT1", pid, 100, dropped, lost, 28, 9, b"forward")
 
 
-def test_losses_of_a_killed_launcher_come_from_the_status_pages(
-    make_run: MakeRun, tmp_path: Path
-) -> None:
-    pages = tmp_path / "pages"
+def test_losses_of_a_killed_launcher_come_from_the_status_pages(make_run: MakeRun) -> None:
+    run = make_run({FIRST: whole_file()})
+    pages = run / "stepscope-40-1"
     pages.mkdir()
     (pages / "41.status").write_bytes(status_page())
-    run = make_run({FIRST: whole_file()})
-    (run / "meta.json").write_text(f'{{"schema": 1, "status_folder": "{pages}"}}')
+    meta = {"schema": 1, "status_folder": str(pages), "launcher_pid": 40}
+    (run / "meta.json").write_text(json.dumps(meta))
     losses = open_trace(run).losses
     assert (losses.dropped_events, losses.lost_events) == (5, 6)
 
