@@ -47,7 +47,7 @@ class Descriptor:
         return self._opened is not None and identity_of(self._number) == self._opened
 
     def fileno(self) -> int:
-        """To be used at once, and not kept. OSError (EBADF): the descriptor is not ours any more."""
+        """For use at once, never to be kept. OSError (EBADF): it is not ours any more."""
         if not self.is_ours:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return self._number

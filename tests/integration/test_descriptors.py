@@ -63,7 +63,7 @@ PROFILERS = {
         config = BottleneckProfilerConfig(sampling_interval=0.05, output_directory=folder / "out")
         profiler = BottleneckProfiler(config)
         profiler.start_profiling_session("one")
-        with profiler.profile_operation("work"):
+        with profiler.profile_operation("work", BottleneckType.CPU_COMPUTATION):
             daemonize()
         profiler.stop_profiling_session()
         profiler.generate_optimization_report()
@@ -151,7 +151,7 @@ PROFILERS = {
     "plan_checkpoints": """
         import torch
         daemonize()
-        plan_checkpoints(training.model, lambda: training.step(torch.randn(4, 16)), save="10%")
+        plan_checkpoints(training.model, lambda: training.step(torch.randn(4, 16)), "1GB")
     """,
     "GCMonitor": """
         monitor = GCMonitor()

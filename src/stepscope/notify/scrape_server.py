@@ -87,12 +87,12 @@ class _Server(ThreadingHTTPServer):
         self._open: dict[Any, float] = {}  # connection → when it began
         self._goes_on = True
         super().__init__((str(found[4][0]), port), _Handler)
-        self._opened = identity_of(self.socket.fileno())
         self.is_private = is_loopback(str(self.server_address[0]))
         _servers.add(self)
 
     def server_bind(self) -> None:
         """Without the look-up of the host's name that http.server makes: DNS can hang."""
+        self._opened = identity_of(self.socket.fileno())
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()

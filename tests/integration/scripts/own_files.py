@@ -27,8 +27,9 @@ class OwnFiles:
         gc.collect()  # pipes of a loader that is over would close what gets their numbers
         os.closerange(3, 256)
         for number in range(COUNT):
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
-            descriptor = os.open(f"{self._folder}/{number}.txt", flags)
+            flags = os.O_RDWR if number % 2 else os.O_WRONLY  # every other one cannot be read
+            path = f"{self._folder}/{number}.txt"
+            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL)
             os.write(descriptor, self._content(number))
             found = os.fstat(descriptor)
             self._opened.append((descriptor, found.st_dev, found.st_ino))
@@ -47,11 +48,17 @@ class OwnFiles:
                     found.append(f"{descriptor} is another file")
                 elif system.lseek(descriptor, 0, 1) != len(self._content(number)):
                     found.append(f"{descriptor} has another position")
-                elif system.pread(descriptor, 9999, 0) != self._content(number):
+                elif self._read(number) != self._content(number):
                     found.append(f"{descriptor} has other content")
             except OSError as error:
                 found.append(f"{descriptor}: {error}")
         return found
+
+    def _read(self, number: int) -> bytes:
+        file = self._os.open(f"{self._folder}/{number}.txt", self._os.O_RDONLY)
+        content: bytes = self._os.read(file, 9999)
+        self._os.close(file)
+        return content
 
     def _append(self, name: str, text: str) -> None:
         system = self._os
