@@ -133,6 +133,16 @@ static void replace_in(const Library *library, Request *request) {
     }
 }
 
+/* The pages that the loader made read-only. It rounds both ends of the segment down (glibc:
+ * _dl_protect_relro; musl does the same), because the rest of the last page may hold variables. An entry
+ * there is writable, and making its page read-only behind us would crash the library. */
+static void find_relro(Library *library, const ElfW(Phdr) *part) {
+    uintptr_t mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+    uintptr_t start = library->base + part->p_vaddr;
+    library->relro = start & mask;
+    library->relro_end = (start + part->p_memsz) & mask;
+}
+
 static int visit(struct dl_phdr_info *info, size_t size, void *given) {
     (void)size;
     Request *request = given;
@@ -144,10 +154,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *given) {
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
         if (part->p_type == PT_DYNAMIC) dynamic = (const Elf64_Dyn *)(library.base + part->p_vaddr);
-        if (part->p_type == PT_GNU_RELRO) {
-            library.relro = library.base + part->p_vaddr;
-            library.relro_end = library.relro + part->p_memsz;
-        }
+        if (part->p_type == PT_GNU_RELRO) find_relro(&library, part);
     }
     if (dynamic) read_dynamic(&library, dynamic);
     if (library.symbols && library.strings) replace_in(&library, request);

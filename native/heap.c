@@ -12,7 +12,8 @@
 #include "log.h"
 
 enum {
-    PEAK_SLACK = 64, /* a new peak is copied when it is 1/64 above the last */
+    /* A new peak counts when it is 1/64 above the last: each one is told line by line. */
+    PEAK_SLACK = 64,
     /* Numbers that are tensors: two thirds of the blocks of a small model, and none of its memory. */
     SMALLEST_BYTES = 64,
     STACK_DEPTH = 64, /* the outer frames of a deeper stack are left out */
@@ -37,12 +38,38 @@ void heap_unlock(void) { atomic_flag_clear_explicit(&is_locked, memory_order_rel
 
 static atomic_bool will_hold; /* references to new code: see ask_to_hold() */
 
+/* Held while the ledger gets more memory, or loses it. Taken before the lock, and never waited for with
+ * it. */
+static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_on(void) { return atomic_load_explicit(&heap.books, memory_order_relaxed); }
+
+/* Takes the lock; false, and the lock is free: nothing is to be booked any more. */
+static bool lock_books(void) {
+    heap_lock();
+    if (is_on()) return true;
+    heap_unlock();
+    return false;
+}
+
+static void before_fork(void) {
+    pthread_mutex_lock(&memory_lock);
+    heap_lock();
+}
+
+static void after_fork(void) {
+    heap_unlock();
+    pthread_mutex_unlock(&memory_lock);
+}
+
+static atomic_bool will_hold; /* references to new code: see ask_to_hold() */
+
 /* A child has the parent's blocks, but not its threads: it books nothing. */
 static void in_child(void) {
     atomic_store(&heap.books, false);
     atomic_store(&heap.records, false);
     atomic_store(&will_hold, false);
-    heap_unlock();
+    after_fork();
 }
 
 /* ---- stacks ---- */
@@ -129,14 +156,15 @@ static void record(uint32_t name, uint64_t address, int64_t bytes, uint32_t plac
     ThreadLog *log = log_current();
     if (!log) return;
     uint32_t layer = atomic_load_explicit(&heap.layer, memory_order_relaxed);
+    uint32_t layer_track = atomic_load_explicit(&heap.layer_track, memory_order_relaxed);
     Event event = {
         .time_ns = now_ns(),
         .cpu_start_ns = heap_number(place),
-        .cpu_ns = log->track == heap.layer_track ? layer : 0,
+        .cpu_ns = log->track == layer_track ? layer : 0,
         .arg = (int64_t)address,
         .value = (double)bytes,
         .name = name,
-        .text = log->depth ? log->open[log->depth - 1].name : 0,
+        .text = log_innermost_own(log),
         .step = atomic_load_explicit(&current_step, memory_order_relaxed),
         .track = log->track,
         .type = EVENT_ALLOCATION,
@@ -147,17 +175,25 @@ static void record(uint32_t name, uint64_t address, int64_t bytes, uint32_t plac
 
 /* ---- booking ---- */
 
-/* What each line held when most was live, wherever in the program that was. Needs the lock. */
+/* Needs the lock. */
+static void add_bytes(uint32_t place, int64_t bytes) {
+    HeapPlace *at = &heap.places[place];
+    if (at->saved_at != heap.peak_number) {
+        at->saved_bytes = at->bytes;
+        at->saved_at = heap.peak_number;
+    }
+    at->bytes += bytes;
+}
+
+/* What each line holds now is what it held when most was live, wherever in the program that was. Needs the
+ * lock. */
 static void note_peak(uint32_t step) {
     int64_t live = heap.ledger.all.live_bytes;
     if (live < heap.peak_total + heap.peak_total / PEAK_SLACK + 1) return;
     heap.peak_total = live;
     heap.peak_step = step;
-    heap.peak_places = atomic_load_explicit(&heap.nodes.count, memory_order_relaxed) + 1;
-    memcpy(heap.peak_bytes, heap.place_bytes, heap.peak_places * sizeof *heap.peak_bytes);
+    heap.peak_number++;
 }
-
-static bool is_on(void) { return atomic_load_explicit(&heap.books, memory_order_relaxed); }
 
 static void record_free(const LedgerEntry *freed) {
     if (atomic_load_explicit(&heap.records, memory_order_relaxed))
@@ -167,11 +203,43 @@ static void record_free(const LedgerEntry *freed) {
 /* Before it is given back: another thread may be given the same address at once. */
 static void unbook(void *address) {
     LedgerEntry freed;
-    heap_lock();
+    if (!lock_books()) return;
     bool was_live = ledger_unbook(&heap.ledger, (uint64_t)address, &freed);
-    if (was_live) heap.place_bytes[freed.stack] -= entry_size(&freed);
+    if (was_live) add_bytes(freed.stack, -entry_size(&freed));
     heap_unlock();
     if (was_live) record_free(&freed);
+}
+
+/* More memory for the ledger, which was full; false: there is none. The system takes long to map it:
+ * others go on freeing meanwhile, and those who book wait asleep. */
+static bool make_room(void) {
+    pthread_mutex_lock(&memory_lock);
+    heap_lock();
+    bool is_full = is_on() && ledger_is_full(&heap.ledger); /* or another thread has made room */
+    LedgerMemory memory = ledger_lacks(&heap.ledger);
+    heap_unlock();
+    bool has_room = !is_full || ledger_map(&memory);
+    if (is_full && has_room) {
+        heap_lock();
+        ledger_extend(&heap.ledger, &memory);
+        heap_unlock();
+    }
+    pthread_mutex_unlock(&memory_lock);
+    return has_room;
+}
+
+/* Takes the lock with room for one more block; false, and the lock is free: there is none. */
+static bool lock_room(void) {
+    while (lock_books()) {
+        if (!ledger_is_full(&heap.ledger)) return true;
+        heap_unlock();
+        if (make_room()) continue;
+        heap_lock();
+        heap.full++;
+        heap_unlock();
+        return false;
+    }
+    return false;
 }
 
 static void book(void *address, size_t size, uint8_t label) {
@@ -181,13 +249,13 @@ static void book(void *address, size_t size, uint8_t label) {
     uint64_t hash = depth ? hash_of(sites, depth) : 0;
     uint32_t step = atomic_load_explicit(&current_step, memory_order_relaxed);
     LedgerEntry stale; /* of a block that somebody gave back where we do not look */
-    heap_lock();
+    if (!lock_room()) return;
     uint32_t place = depth ? place_of(sites, depth, hash) : 0;
     heap.with_stack += place != 0;
-    int booked = ledger_book(&heap.ledger, (uint64_t)address, (int64_t)size, label, place, step, 0,
-                             &stale);
-    if (booked == 2) heap.place_bytes[stale.stack] -= entry_size(&stale);
-    if (booked > 0) heap.place_bytes[place] += (int64_t)size;
+    int booked = ledger_put(&heap.ledger, (uint64_t)address, (int64_t)size, label, place, step, 0,
+                            &stale);
+    if (booked == 2) add_bytes(stale.stack, -entry_size(&stale));
+    if (booked > 0) add_bytes(place, (int64_t)size);
     if (heap.ledger.all.live_bytes > heap.mark_peak_bytes) {
         heap.mark_peak_bytes = heap.ledger.all.live_bytes;
     }
@@ -195,7 +263,9 @@ static void book(void *address, size_t size, uint8_t label) {
         heap.step_peak_bytes = heap.ledger.all.live_bytes;
         note_peak(step);
     }
+    LedgerIndex drained = ledger_take_drained(&heap.ledger);
     heap_unlock();
+    if (drained.slots) ledger_unmap(drained);
     if (booked == 2) record_free(&stale);
     if (atomic_load_explicit(&heap.records, memory_order_relaxed))
         record(heap.names.alloc, (uint64_t)address, (int64_t)size, place, label);
@@ -261,8 +331,7 @@ static void *library_realloc(void *address, size_t size) {
     uint64_t before = (uint64_t)address;
     bool was_there = false;
     LedgerEntry was = {0};
-    if (address && is_on()) {
-        heap_lock();
+    if (address && is_on() && lock_books()) {
         const LedgerEntry *entry = ledger_find(&heap.ledger, before);
         was_there = entry != NULL;
         if (entry) was = *entry;
@@ -288,15 +357,19 @@ int heap_watch(const char *library, bool holds_tensors) {
     return got_replace(library, holds_tensors ? of_tensors : of_libraries);
 }
 
-/* What is freed from now on is not seen: whoever watches again begins with nothing. */
+/* What is freed from now on is not seen: whoever watches again begins with nothing. Needs the GIL, and
+ * that booking is off. */
 static void forget_all(void) {
+    pthread_mutex_lock(&memory_lock);
+    /* Who holds the lock may still be booking. Who takes it later sees that booking is off, so that all of
+     * this is ours: the calls that read it need the GIL. */
     heap_lock();
-    ledger_free_all(&heap.ledger);
-    /* Without memory for a new one nothing is booked any more, as with a full one. */
-    if (!ledger_init(&heap.ledger)) heap.ledger.room = 0;
-    memset(heap.place_bytes, 0, (MAX_NODES + 1) * sizeof *heap.place_bytes);
-    heap.step_peak_bytes = heap.mark_peak_bytes = heap.peak_total = heap.told_peak = 0;
     heap_unlock();
+    ledger_free_all(&heap.ledger);
+    memset(heap.places, 0, (MAX_NODES + 1) * sizeof *heap.places);
+    heap.step_peak_bytes = heap.mark_peak_bytes = heap.peak_total = heap.told_peak = 0;
+    heap.peak_number = 0;
+    pthread_mutex_unlock(&memory_lock);
 }
 
 void heap_stop(void) {
@@ -352,15 +425,13 @@ double heap_cost_ns(long rounds) {
 bool heap_make(HeapNames names) {
     static bool minds_forks;
     make_factors();
-    if (!minds_forks && pthread_atfork(heap_lock, heap_unlock, in_child)) return false;
+    if (!minds_forks && pthread_atfork(before_fork, after_fork, in_child)) return false;
     minds_forks = true;
     heap.names = names;
-    size_t bytes = (MAX_NODES + 1) * sizeof *heap.place_bytes;
-    if (!heap.place_bytes) heap.place_bytes = calloc(1, bytes);
-    if (!heap.peak_bytes) heap.peak_bytes = calloc(1, bytes);
-    if (!heap.place_bytes || !heap.peak_bytes) return false;
+    if (!heap.places) heap.places = calloc(MAX_NODES + 1, sizeof *heap.places);
+    if (!heap.places) return false;
     if (!heap.nodes.nodes && !nodes_make(&heap.nodes, true)) return false;
-    if (!heap.ledger.slots && !ledger_init(&heap.ledger)) return false;
+    if (!heap.ledger.index.slots) ledger_init(&heap.ledger);
     return true;
 }
 

@@ -83,7 +83,7 @@ static PyObject *layer_method(PyObject *self, PyObject *value) {
     unsigned long number = PyLong_AsUnsignedLong(value);
     if (number == (unsigned long)-1 && PyErr_Occurred()) return NULL;
     ThreadLog *log = log_current();
-    heap.layer_track = log ? log->track : 0;
+    atomic_store_explicit(&heap.layer_track, log ? log->track : 0, memory_order_relaxed);
     atomic_store_explicit(&heap.layer, (uint32_t)number, memory_order_relaxed);
     Py_RETURN_NONE;
 }
@@ -128,7 +128,10 @@ typedef struct {
     int64_t bytes, blocks;
 } Held;
 
-enum { HELD_ROWS = (MAX_NODES + 1) * HEAP_LABELS };
+enum {
+    HELD_ROWS = (MAX_NODES + 1) * HEAP_LABELS,
+    COPIED_BLOCKS = 128, /* at once, under the lock; a chunk of the ledger is a multiple of it */
+};
 
 /* For each place and label, now and when it was told last. Mapped once, and touched as far as there are
  * stacks: blocks of ours among the program's would keep its heap from shrinking. */
@@ -140,6 +143,28 @@ static Held *new_table(void) {
     return pages == MAP_FAILED ? NULL : pages;
 }
 
+/* The blocks of some stacks, added to `held_now`. Blocks never move within the ledger, so they can be
+ * copied a few at a time, and the lock is free while they are added up. What comes or goes meanwhile is
+ * counted or not; what stays is counted once. Needs the GIL. */
+static void add_blocks(uint32_t places) {
+    heap_lock();
+    uint32_t used = heap.ledger.used;
+    heap_unlock();
+    for (uint32_t first = 1; first <= used; first += COPIED_BLOCKS) {
+        LedgerEntry copied[COPIED_BLOCKS]; /* of one chunk */
+        uint32_t count = used - first + 1 < COPIED_BLOCKS ? used - first + 1 : COPIED_BLOCKS;
+        heap_lock();
+        memcpy(copied, ledger_entry(&heap.ledger, first), count * sizeof *copied);
+        heap_unlock();
+        for (uint32_t i = 0; i < count; i++) {
+            if (!copied[i].address || copied[i].stack > places) continue; /* a new stack: next time */
+            Held *one = &held_now[copied[i].stack * HEAP_LABELS + entry_kind(&copied[i]) % HEAP_LABELS];
+            one->bytes += entry_size(&copied[i]);
+            one->blocks++;
+        }
+    }
+}
+
 /* How many rows are in use; 0 with an error set. Needs the GIL. */
 static uint32_t count_held(void) {
     if (!held_now) held_now = new_table();
@@ -148,17 +173,9 @@ static uint32_t count_held(void) {
         PyErr_NoMemory();
         return 0;
     }
-    heap_lock();
     uint32_t places = atomic_load(&heap.nodes.count);
     memset(held_now, 0, (size_t)(places + 1) * HEAP_LABELS * sizeof *held_now);
-    for (uint32_t i = 0; i < heap.ledger.used; i++) {
-        const LedgerEntry *entry = &heap.ledger.entries[i];
-        if (!entry->address) continue;
-        Held *one = &held_now[entry->stack * HEAP_LABELS + entry_kind(entry) % HEAP_LABELS];
-        one->bytes += entry_size(entry);
-        one->blocks++;
-    }
-    heap_unlock();
+    add_blocks(places);
     return (places + 1) * HEAP_LABELS;
 }
 
@@ -242,12 +259,12 @@ static PyObject *peak_method(PyObject *self, PyObject *unused) {
     heap_lock();
     bool is_new = log && heap.peak_total > heap.told_peak;
     if (is_new) heap.told_peak = heap.peak_total;
-    uint32_t places = is_new ? heap.peak_places : 0;
+    uint32_t places = is_new ? atomic_load(&heap.nodes.count) + 1 : 0;
     heap_unlock();
     int64_t now = now_ns();
     for (uint32_t place = 0; place < places; place++) {
-        heap_lock(); /* another thread may copy a higher one: then that is what is told */
-        int64_t bytes = heap.peak_bytes[place];
+        heap_lock(); /* another thread may reach a higher one: then that is what is told */
+        int64_t bytes = heap_peak_bytes(place);
         heap_unlock();
         if (bytes <= 0) continue;
         tell_part(log, now, place, bytes);
@@ -273,10 +290,10 @@ static PyObject *blocks_method(PyObject *self, PyObject *value) {
     if (number == -1 && PyErr_Occurred()) return NULL;
     long long place = number ? number - heap.nodes.base : 0;
     PyObject *found = PyList_New(0);
-    for (uint32_t i = 0; found; i++) {
+    for (uint32_t next = 1; found; next++) {
         heap_lock(); /* one by one: making a Python object may run anything */
-        bool more = i < heap.ledger.used;
-        LedgerEntry entry = more ? heap.ledger.entries[i] : (LedgerEntry){0};
+        bool more = next <= heap.ledger.used;
+        LedgerEntry entry = more ? *ledger_entry(&heap.ledger, next) : (LedgerEntry){0};
         heap_unlock();
         if (!more) break;
         if (!entry.address || entry.stack != place) continue;

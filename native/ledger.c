@@ -4,30 +4,40 @@
 #include <sys/mman.h>
 
 enum { FIRST_BITS = 10, MOST_BITS = 31, LEAST_SHIFT = 4, MOST_SHIFT = 12, GAPS = 33, AHEAD_LINES = 64,
-       FILLED_ENTRIES = 1 << 14 /* half a megabyte */ };
+       MOST_CHUNKS = (1u << MOST_BITS) / LEDGER_CHUNK,
+       /* With each booking. The older index is empty long before the new one is full, and then unmapped. */
+       MOVED_SLOTS = 16 };
+
+#define FREED UINT32_MAX /* number in a slot of the older index: its block was freed */
+
+/* The index of a ledger that has no memory: nothing is found in it, and nothing is ever put there. */
+static LedgerSlot no_slot;
 
 /* Allocators hand out neighbouring addresses one after the other. They get neighbouring slots,
  * sixteen in a row, so that most calls find their slot in the cache; the rows are scattered. */
-static inline uint32_t hash_of(const Ledger *ledger, uint64_t address) {
-    uint64_t line = address >> ledger->shift;
+static inline uint32_t hash_of(const LedgerIndex *index, uint64_t address) {
+    uint64_t line = address >> index->shift;
     uint32_t row = (uint32_t)(((line >> 4) * 0x9E3779B97F4A7C15ull) >> 36);
     return row << 4 | (uint32_t)(line & 15);
 }
 
-static inline uint32_t home_of(const Ledger *ledger, uint32_t hash) {
-    return hash & (((uint32_t)1 << ledger->bits) - 1);
+static inline uint32_t slots_of(const LedgerIndex *index) { return (uint32_t)1 << index->bits; }
+
+static inline uint32_t home_of(const LedgerIndex *index, uint32_t hash) {
+    return hash & (slots_of(index) - 1);
 }
 
-static inline uint32_t next_of(const Ledger *ledger, uint32_t at) {
-    return (at + 1) & (((uint32_t)1 << ledger->bits) - 1);
+static inline uint32_t next_of(const LedgerIndex *index, uint32_t at) {
+    return (at + 1) & (slots_of(index) - 1);
 }
 
 /* Blocks are allocated and freed along the heap, in one direction or the other. The row that is two
  * further in the direction of the last move comes into the cache while this call goes on. */
 static inline void look_ahead(Ledger *ledger, uint64_t address) {
-    uint64_t ahead = (uint64_t)AHEAD_LINES << ledger->shift;
+    const LedgerIndex *index = &ledger->index;
+    uint64_t ahead = (uint64_t)AHEAD_LINES << index->shift;
     uint64_t next = address >= ledger->last ? address + ahead : address - ahead;
-    __builtin_prefetch(&ledger->slots[home_of(ledger, hash_of(ledger, next))], 1);
+    __builtin_prefetch(&index->slots[home_of(index, hash_of(index, next))], 1);
     ledger->last = address;
 }
 
@@ -55,46 +65,57 @@ static void pages_free(void *pages, size_t bytes) {
     if (pages) munmap(pages, bytes);
 }
 
-/* The same pages and more behind them; NULL: there is no more, and the old ones stay. */
-static void *pages_more(void *pages, size_t bytes, size_t wanted) {
-#ifdef MREMAP_MAYMOVE
-    void *moved = mremap(pages, bytes, wanted, MREMAP_MAYMOVE);
-    return moved == MAP_FAILED ? NULL : moved;
-#else
-    void *moved = pages_new(wanted);
-    if (moved) {
-        memcpy(moved, pages, bytes);
-        pages_free(pages, bytes);
-    }
-    return moved;
-#endif
+void ledger_init(Ledger *ledger) {
+    memset(ledger, 0, sizeof *ledger);
+    ledger->index = (LedgerIndex){&no_slot, 0, LEAST_SHIFT};
 }
 
-bool ledger_init(Ledger *ledger) {
-    memset(ledger, 0, sizeof *ledger);
-    ledger->bits = FIRST_BITS;
-    ledger->shift = LEAST_SHIFT;
-    ledger->room = room_of(FIRST_BITS);
-    ledger->slots = pages_new(sizeof(LedgerSlot) << FIRST_BITS);
-    ledger->entries = pages_new(ledger->room * sizeof(LedgerEntry));
-    return ledger->slots && ledger->entries;
+void ledger_unmap(LedgerIndex index) {
+    if (index.slots != &no_slot) pages_free(index.slots, sizeof *index.slots << index.bits);
 }
 
 void ledger_free_all(Ledger *ledger) {
-    pages_free(ledger->slots, sizeof(LedgerSlot) << ledger->bits);
-    pages_free(ledger->entries, ledger->room * sizeof(LedgerEntry));
-    ledger->slots = NULL;
-    ledger->entries = NULL;
+    for (uint32_t i = 0; i < ledger->chunk_count; i++)
+        pages_free(ledger->chunks[i], LEDGER_CHUNK * sizeof(LedgerEntry));
+    pages_free(ledger->chunks, MOST_CHUNKS * sizeof *ledger->chunks);
+    ledger_unmap(ledger->index);
+    ledger_unmap(ledger->older);
+    ledger_init(ledger);
 }
 
 /* The slot of an address, or the empty one where it would go. */
 static inline uint32_t slot_of(const Ledger *ledger, uint64_t address) {
-    uint32_t hash = hash_of(ledger, address), at = home_of(ledger, hash);
-    for (;; at = next_of(ledger, at)) {
-        const LedgerSlot *slot = &ledger->slots[at];
+    const LedgerIndex *index = &ledger->index;
+    uint32_t hash = hash_of(index, address), at = home_of(index, hash);
+    for (;; at = next_of(index, at)) {
+        const LedgerSlot *slot = &index->slots[at];
         if (!slot->number) return at;
-        if (slot->hash == hash && ledger->entries[slot->number - 1].address == address) return at;
+        if (slot->hash == hash && ledger_entry(ledger, slot->number)->address == address) return at;
     }
+}
+
+/* The slot of an address that was not moved yet, or NULL. A slot that was moved stays where it was, but
+ * cannot be taken for another: as long as its block is live, it is found in the new index before, and
+ * then the entry has another address, or none. */
+static LedgerSlot *older_slot_of(const Ledger *ledger, uint64_t address) {
+    const LedgerIndex *index = &ledger->older;
+    if (!index->slots || !address) return NULL;
+    uint32_t hash = hash_of(index, address), at = home_of(index, hash);
+    for (;; at = next_of(index, at)) {
+        LedgerSlot *slot = &index->slots[at];
+        if (!slot->number) return NULL;
+        if (slot->hash == hash && slot->number != FREED &&
+            ledger_entry(ledger, slot->number)->address == address)
+            return slot;
+    }
+}
+
+/* The number of a live entry; 0: none. */
+static inline uint32_t number_of(const Ledger *ledger, uint64_t address) {
+    uint32_t number = ledger->index.slots[slot_of(ledger, address)].number;
+    if (number || !ledger->older.slots) return number;
+    const LedgerSlot *older = older_slot_of(ledger, address);
+    return older ? older->number : 0;
 }
 
 /* The usual distance between one allocation and the next, from a few pairs of them. */
@@ -103,7 +124,7 @@ static uint64_t usual_gap(const Ledger *ledger) {
     int count = 0;
     uint32_t stride = ledger->used / GAPS;
     for (uint32_t i = 0; stride && i + 1 < ledger->used && count < GAPS; i += stride) {
-        uint64_t a = ledger->entries[i].address, b = ledger->entries[i + 1].address;
+        uint64_t a = ledger_entry(ledger, i + 1)->address, b = ledger_entry(ledger, i + 2)->address;
         uint64_t gap = a < b ? b - a : a - b;
         int at = count++;
         for (; at > 0 && gaps[at - 1] > gap; at--) gaps[at] = gaps[at - 1];
@@ -123,51 +144,73 @@ static int shift_for(const Ledger *ledger) {
     return shift;
 }
 
-static void put_slot(Ledger *ledger, LedgerSlot slot) {
-    uint32_t at = home_of(ledger, slot.hash);
-    while (ledger->slots[at].number) at = next_of(ledger, at);
-    ledger->slots[at] = slot;
+static void put_slot(LedgerIndex *index, LedgerSlot slot) {
+    uint32_t at = home_of(index, slot.hash);
+    while (index->slots[at].number) at = next_of(index, at);
+    index->slots[at] = slot;
 }
 
-/* In the order of the old slots: the new ones are then filled along two lines. */
-static void move_slots(Ledger *ledger, const LedgerSlot *old, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        if (old[i].number) put_slot(ledger, old[i]);
-}
-
-static void hash_again(Ledger *ledger) {
-    for (uint32_t number = 1; number <= ledger->used; number++) {
-        uint64_t address = ledger->entries[number - 1].address;
-        if (!address) continue;
-        look_ahead(ledger, address);
-        put_slot(ledger, (LedgerSlot){hash_of(ledger, address), number});
+/* In the order of the older slots: the new ones are then filled along two lines. */
+static void move_some(Ledger *ledger) {
+    const LedgerIndex *older = &ledger->older;
+    bool is_same_hash = older->shift == ledger->index.shift;
+    for (int i = 0; i < MOVED_SLOTS && ledger->moved < slots_of(older); i++) {
+        LedgerSlot slot = older->slots[ledger->moved++];
+        if (!slot.number || slot.number == FREED) continue;
+        if (!is_same_hash)
+            slot.hash = hash_of(&ledger->index, ledger_entry(ledger, slot.number)->address);
+        put_slot(&ledger->index, slot);
     }
 }
 
-static bool grow(Ledger *ledger) {
-    if (ledger->bits == MOST_BITS) return false;
-    uint32_t room = room_of(ledger->bits + 1), count = (uint32_t)1 << ledger->bits;
-    LedgerSlot *old = ledger->slots, *slots = pages_new(2 * sizeof *slots * count);
-    LedgerEntry *entries = slots ? pages_more(ledger->entries, ledger->room * sizeof *entries,
-                                              room * sizeof *entries)
-                                 : NULL;
-    if (!entries) {
-        pages_free(slots, 2 * sizeof *slots * count);
-        return false;
-    }
-    int shift = ledger->shift;
-    pages_fill(slots, 2 * sizeof *slots * count);
-    ledger->entries = entries;
-    ledger->slots = slots;
-    ledger->bits++;
-    ledger->room = room;
-    ledger->shift = shift_for(ledger);
-    if (ledger->shift == shift)
-        move_slots(ledger, old, count);
-    else
-        hash_again(ledger);
-    pages_free(old, sizeof *old * count);
+LedgerIndex ledger_take_drained(Ledger *ledger) {
+    LedgerIndex drained = ledger->older;
+    if (!drained.slots || ledger->moved < slots_of(&drained)) return (LedgerIndex){0};
+    ledger->older = (LedgerIndex){0};
+    return drained;
+}
+
+LedgerMemory ledger_lacks(const Ledger *ledger) {
+    LedgerMemory lacks = {.is_first = !ledger->chunk_count};
+    lacks.needs_chunk = ledger->used == ledger->chunk_count * LEDGER_CHUNK;
+    if (lacks.is_first)
+        lacks.bits = FIRST_BITS;
+    else if (ledger->used == room_of(ledger->index.bits))
+        lacks.bits = ledger->index.bits + 1;
+    return lacks;
+}
+
+static void unmap(const LedgerMemory *memory) {
+    pages_free(memory->slots, sizeof *memory->slots << memory->bits);
+    pages_free(memory->chunk, LEDGER_CHUNK * sizeof *memory->chunk);
+    pages_free(memory->chunks, MOST_CHUNKS * sizeof *memory->chunks);
+}
+
+bool ledger_map(LedgerMemory *memory) {
+    if (memory->bits > MOST_BITS) return false;
+    if (memory->bits) memory->slots = pages_new(sizeof *memory->slots << memory->bits);
+    if (memory->needs_chunk) memory->chunk = pages_new(LEDGER_CHUNK * sizeof *memory->chunk);
+    if (memory->is_first) memory->chunks = pages_new(MOST_CHUNKS * sizeof *memory->chunks);
+    bool ok = (memory->slots || !memory->bits) && (memory->chunk || !memory->needs_chunk) &&
+              (memory->chunks || !memory->is_first);
+    if (!ok) unmap(memory);
+    if (!ok || memory->is_first) return ok; /* a small ledger may stay small */
+    if (memory->slots) pages_fill(memory->slots, sizeof *memory->slots << memory->bits);
+    if (memory->chunk) pages_fill(memory->chunk, LEDGER_CHUNK * sizeof *memory->chunk);
     return true;
+}
+
+void ledger_extend(Ledger *ledger, const LedgerMemory *memory) {
+    if (memory->chunks) ledger->chunks = memory->chunks;
+    if (memory->chunk) ledger->chunks[ledger->chunk_count++] = memory->chunk;
+    if (memory->slots) {
+        int shift = memory->is_first ? LEAST_SHIFT : shift_for(ledger);
+        if (!memory->is_first) ledger->older = ledger->index;
+        ledger->moved = 0;
+        ledger->index = (LedgerIndex){memory->slots, memory->bits, shift};
+    }
+    uint32_t most = room_of(ledger->index.bits), held = ledger->chunk_count * LEDGER_CHUNK;
+    ledger->room = most < held ? most : held;
 }
 
 static inline void book(LedgerTotals *totals, int64_t size) {
@@ -191,40 +234,52 @@ static void unbook_entry(Ledger *ledger, const LedgerEntry *entry) {
 }
 
 /* The number of an entry that is free to use; the one freed last is still in the cache. */
-static uint32_t take_entry(Ledger *ledger) {
+static inline uint32_t take_entry(Ledger *ledger) {
     uint32_t number = ledger->unused;
-    if (!number) {
-        uint32_t left = ledger->room - ledger->used;
-        if (ledger->used % FILLED_ENTRIES == 0 && left >= FILLED_ENTRIES)
-            pages_fill(&ledger->entries[ledger->used], FILLED_ENTRIES * sizeof(LedgerEntry));
-        return ++ledger->used;
-    }
-    ledger->unused = ledger->entries[number - 1].stack;
+    if (!number) return ++ledger->used;
+    ledger->unused = ledger_entry(ledger, number)->stack;
     return number;
 }
 
-int ledger_book(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
-                uint32_t step, int64_t time_ns, LedgerEntry *before) {
+int ledger_put(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
+               uint32_t step, int64_t time_ns, LedgerEntry *before) {
     if (size < 0 || size >= LEDGER_MAX_BYTES || !address) {
         ledger->bad_sizes++;
         return 0;
     }
-    if (!ledger->unused && ledger->used == ledger->room && !grow(ledger)) return -1;
+    if (ledger->older.slots) move_some(ledger);
     look_ahead(ledger, address);
-    LedgerSlot *slot = &ledger->slots[slot_of(ledger, address)];
-    bool is_double = slot->number;
+    uint32_t at = slot_of(ledger, address), number = ledger->index.slots[at].number;
+    if (!number && ledger->older.slots) number = number_of(ledger, address);
+    bool is_double = number;
     if (is_double) {
         ledger->double_allocations++;
-        *before = ledger->entries[slot->number - 1];
+        *before = *ledger_entry(ledger, number);
         unbook_entry(ledger, before);
     } else {
-        *slot = (LedgerSlot){hash_of(ledger, address), take_entry(ledger)};
+        number = take_entry(ledger);
+        ledger->index.slots[at] = (LedgerSlot){hash_of(&ledger->index, address), number};
     }
-    ledger->entries[slot->number - 1] =
+    *ledger_entry(ledger, number) =
         (LedgerEntry){address, (uint64_t)size << 8 | kind, time_ns, stack, step};
     book(&ledger->all, size);
     book(&ledger->by_kind[kind], size);
     return is_double ? 2 : 1;
+}
+
+static bool grow(Ledger *ledger) {
+    LedgerMemory memory = ledger_lacks(ledger);
+    if (!ledger_map(&memory)) return false;
+    ledger_extend(ledger, &memory);
+    return true;
+}
+
+int ledger_book(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
+                uint32_t step, int64_t time_ns, LedgerEntry *before) {
+    if (ledger_is_full(ledger) && !grow(ledger)) return -1;
+    int booked = ledger_put(ledger, address, size, kind, stack, step, time_ns, before);
+    if (ledger->older.slots) ledger_unmap(ledger_take_drained(ledger));
+    return booked;
 }
 
 int ledger_alloc(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, uint32_t stack,
@@ -235,11 +290,11 @@ int ledger_alloc(Ledger *ledger, uint64_t address, int64_t size, uint8_t kind, u
 }
 
 /* Closes the hole so that every slot stays reachable from its home. */
-static void shift_back(Ledger *ledger, uint32_t hole) {
-    uint32_t mask = ((uint32_t)1 << ledger->bits) - 1;
-    LedgerSlot *slots = ledger->slots;
-    for (uint32_t at = next_of(ledger, hole); slots[at].number; at = next_of(ledger, at)) {
-        uint32_t home = home_of(ledger, slots[at].hash);
+static void shift_back(LedgerIndex *index, uint32_t hole) {
+    uint32_t mask = slots_of(index) - 1;
+    LedgerSlot *slots = index->slots;
+    for (uint32_t at = next_of(index, hole); slots[at].number; at = next_of(index, at)) {
+        uint32_t home = home_of(index, slots[at].hash);
         if (((at - home) & mask) >= ((at - hole) & mask)) {
             slots[hole] = slots[at];
             hole = at;
@@ -248,19 +303,32 @@ static void shift_back(Ledger *ledger, uint32_t hole) {
     slots[hole].number = 0;
 }
 
+/* Removes an address from the index; the number that its entry has, 0: it was not there. */
+static inline uint32_t remove_slot(Ledger *ledger, uint64_t address) {
+    uint32_t at = slot_of(ledger, address), number = ledger->index.slots[at].number;
+    if (number) {
+        shift_back(&ledger->index, at);
+        return number;
+    }
+    LedgerSlot *older = older_slot_of(ledger, address);
+    if (!older) return 0;
+    number = older->number;
+    older->number = FREED;
+    return number;
+}
+
 bool ledger_unbook(Ledger *ledger, uint64_t address, LedgerEntry *freed) {
     look_ahead(ledger, address);
-    uint32_t at = slot_of(ledger, address), number = ledger->slots[at].number;
-    if (!address || !number) {
+    uint32_t number = remove_slot(ledger, address);
+    if (!number) {
         ledger->unknown_frees++;
         return false;
     }
-    LedgerEntry *entry = &ledger->entries[number - 1];
+    LedgerEntry *entry = ledger_entry(ledger, number);
     *freed = *entry;
     unbook_entry(ledger, freed);
     *entry = (LedgerEntry){.stack = ledger->unused};
     ledger->unused = number;
-    shift_back(ledger, at);
     return true;
 }
 
@@ -270,8 +338,8 @@ int64_t ledger_free(Ledger *ledger, uint64_t address) {
 }
 
 const LedgerEntry *ledger_find(const Ledger *ledger, uint64_t address) {
-    uint32_t number = ledger->slots[slot_of(ledger, address)].number;
-    return number ? &ledger->entries[number - 1] : NULL;
+    uint32_t number = number_of(ledger, address);
+    return number ? ledger_entry(ledger, number) : NULL;
 }
 
 static void move(LedgerTotals *from, LedgerTotals *to, int64_t size) {
@@ -283,9 +351,9 @@ static void move(LedgerTotals *from, LedgerTotals *to, int64_t size) {
 }
 
 bool ledger_set_kind(Ledger *ledger, uint64_t address, uint8_t kind) {
-    uint32_t number = ledger->slots[slot_of(ledger, address)].number;
-    if (!address || !number) return false;
-    LedgerEntry *entry = &ledger->entries[number - 1];
+    uint32_t number = number_of(ledger, address);
+    if (!number) return false;
+    LedgerEntry *entry = ledger_entry(ledger, number);
     if (entry_kind(entry) == kind) return true;
     move(&ledger->by_kind[entry_kind(entry)], &ledger->by_kind[kind], entry_size(entry));
     entry->size_and_kind = (uint64_t)entry_size(entry) << 8 | kind;

@@ -14,10 +14,7 @@ typedef struct {
 static PyObject *ledger_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     (void)args, (void)kwargs;
     LedgerObject *self = (LedgerObject *)type->tp_alloc(type, 0);
-    if (self && !ledger_init(&self->ledger)) {
-        Py_DECREF(self);
-        return PyErr_NoMemory();
-    }
+    if (self) ledger_init(&self->ledger);
     return (PyObject *)self;
 }
 
@@ -79,8 +76,8 @@ static PyObject *get_method(PyObject *self, PyObject *address_object) {
 
 PyObject *ledger_live_list(const Ledger *ledger, int64_t before_ns) {
     PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list && i < ledger->used; i++) {
-        const LedgerEntry found = ledger->entries[i]; /* a collection in here may book and grow */
+    for (uint32_t number = 1; list && number <= ledger->used; number++) {
+        const LedgerEntry found = *ledger_entry(ledger, number); /* a collection in here may book and grow */
         if (!found.address || found.time_ns >= before_ns) continue;
         PyObject *entry = ledger_entry_tuple(&found);
         if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);

@@ -104,6 +104,36 @@ static inline void open_changes(ThreadLog *log) {
     atomic_thread_fence(memory_order_release); /* what follows the odd version stays behind it */
 }
 
+/* Relaxed accesses are plain instructions. They make it defined that another thread reads a span while
+ * its owner changes it; `open_version` then discards what was read. The owner itself reads plainly. */
+static inline void put_span(OpenSpan *shared, const OpenSpan *span) {
+    __atomic_store(&shared->time_ns, &span->time_ns, __ATOMIC_RELAXED);
+    __atomic_store(&shared->cpu_start_ns, &span->cpu_start_ns, __ATOMIC_RELAXED);
+    __atomic_store(&shared->arg, &span->arg, __ATOMIC_RELAXED);
+    __atomic_store(&shared->value, &span->value, __ATOMIC_RELAXED);
+    __atomic_store(&shared->name, &span->name, __ATOMIC_RELAXED);
+    __atomic_store(&shared->owner, &span->owner, __ATOMIC_RELAXED);
+}
+
+static inline OpenSpan get_span(const OpenSpan *shared) {
+    OpenSpan span;
+    __atomic_load(&shared->time_ns, &span.time_ns, __ATOMIC_RELAXED);
+    __atomic_load(&shared->cpu_start_ns, &span.cpu_start_ns, __ATOMIC_RELAXED);
+    __atomic_load(&shared->arg, &span.arg, __ATOMIC_RELAXED);
+    __atomic_load(&shared->value, &span.value, __ATOMIC_RELAXED);
+    __atomic_load(&shared->name, &span.name, __ATOMIC_RELAXED);
+    __atomic_load(&shared->owner, &span.owner, __ATOMIC_RELAXED);
+    return span;
+}
+
+static inline int get_depth(const ThreadLog *log) {
+    return atomic_load_explicit(&log->depth, memory_order_relaxed);
+}
+
+static inline void set_depth(ThreadLog *log, int depth) {
+    atomic_store_explicit(&log->depth, depth, memory_order_relaxed);
+}
+
 /* Of a log that only its owner counts in. */
 static inline void count(_Atomic uint64_t *counter) {
     uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
@@ -113,23 +143,21 @@ static inline void count(_Atomic uint64_t *counter) {
 int log_begin(ThreadLog *log, uint32_t name, int64_t arg, double value, bool read_cpu,
               const void *owner) {
     count(&log->calls);
-    if (log->depth >= OPEN_SPANS) {
+    int depth = get_depth(log);
+    if (depth >= OPEN_SPANS) {
         atomic_fetch_add_explicit(&log->dropped, 1, memory_order_relaxed);
         return -1;
     }
-    OpenSpan *span = &log->open[log->depth];
-    open_changes(log);
-    span->arg = arg;
-    span->value = value;
-    span->name = name;
-    span->owner = owner;
     bool reads = read_cpu && !atomic_load_explicit(&skips_cpu, memory_order_relaxed);
     if (reads) count(&log->clocks);
-    span->cpu_start_ns = reads ? thread_cpu_ns() : -1;
-    span->time_ns = now_ns(); /* last: our own cost stays outside the span */
-    log->depth++;
+    OpenSpan span = {.arg = arg, .value = value, .name = name, .owner = owner};
+    span.cpu_start_ns = reads ? thread_cpu_ns() : -1;
+    span.time_ns = now_ns(); /* last: our own cost stays outside the span */
     open_changes(log);
-    return log->depth - 1;
+    put_span(&log->open[depth], &span);
+    set_depth(log, depth + 1);
+    open_changes(log);
+    return depth;
 }
 
 static void finish(ThreadLog *log, const OpenSpan *span, int64_t end_ns, bool failed) {
@@ -151,35 +179,42 @@ static void finish(ThreadLog *log, const OpenSpan *span, int64_t end_ns, bool fa
 
 void log_end_to(ThreadLog *log, int depth, bool failed, const int64_t *arg) {
     int64_t end_ns = now_ns(); /* first, for the same reason */
-    if (depth < 0 || depth >= log->depth) return;
+    int at = get_depth(log);
+    if (depth < 0 || depth >= at) return;
     open_changes(log);
-    if (arg) log->open[depth].arg = *arg;
-    while (log->depth > depth) {
-        const OpenSpan *span = &log->open[--log->depth];
-        finish(log, span, end_ns, failed || log->depth > depth);
+    set_depth(log, depth);
+    open_changes(log);
+    while (--at >= depth) { /* what is above the depth belongs to its owner alone */
+        OpenSpan span = log->open[at];
+        if (arg && at == depth) span.arg = *arg;
+        finish(log, &span, end_ns, failed || at > depth);
     }
-    open_changes(log);
 }
 
 void log_end_owned(ThreadLog *log, const void *owner, bool failed) {
     int64_t end_ns = now_ns();
-    int at = log->depth - 1;
+    int depth = get_depth(log), at = depth - 1;
     while (at >= 0 && log->open[at].owner != owner) at--;
     if (at < 0) return;
-    open_changes(log);
     OpenSpan span = log->open[at];
+    open_changes(log);
     /* Generators can leave spans in another order than they entered: close only this one. */
-    for (int i = at; i + 1 < log->depth; i++) log->open[i] = log->open[i + 1];
-    log->depth--;
+    for (int i = at; i + 1 < depth; i++) put_span(&log->open[i], &log->open[i + 1]);
+    set_depth(log, depth - 1);
     open_changes(log);
     finish(log, &span, end_ns, failed);
 }
 
 bool log_is_open(ThreadLog *log, uint32_t name) {
     count(&log->probes);
-    for (int i = log->depth - 1; i >= 0; i--)
+    for (int i = get_depth(log) - 1; i >= 0; i--)
         if (log->open[i].name == name) return true;
     return false;
+}
+
+uint32_t log_innermost_own(const ThreadLog *log) {
+    int depth = get_depth(log);
+    return depth ? log->open[depth - 1].name : 0;
 }
 
 static void add_totals(LogTotals *sum, ThreadLog *log) {
@@ -219,9 +254,9 @@ size_t logs_take(Event *rows, size_t room) {
 /* The owner may be changing its stack meanwhile: a copy counts only if the version stood still. */
 static int copy_open(ThreadLog *log, OpenSpan *copy) {
     uint64_t before = atomic_load_explicit(&log->open_version, memory_order_acquire);
-    int depth = log->depth;
+    int depth = get_depth(log);
     if (before & 1 || depth < 0 || depth > OPEN_SPANS) return 0;
-    for (int i = 0; i < depth; i++) copy[i] = log->open[i];
+    for (int i = 0; i < depth; i++) copy[i] = get_span(&log->open[i]);
     atomic_thread_fence(memory_order_acquire);
     return atomic_load_explicit(&log->open_version, memory_order_relaxed) == before ? depth : 0;
 }
@@ -260,8 +295,9 @@ uint32_t logs_outermost_open(void) {
 static uint32_t innermost_of(ThreadLog *log) {
     for (int tries = 0; tries < 3; tries++) { /* it changes within a microsecond */
         uint64_t before = atomic_load_explicit(&log->open_version, memory_order_acquire);
-        int depth = log->depth;
-        uint32_t name = depth > 0 && depth <= OPEN_SPANS ? log->open[depth - 1].name : 0;
+        int depth = get_depth(log);
+        bool is_any = depth > 0 && depth <= OPEN_SPANS;
+        uint32_t name = is_any ? get_span(&log->open[depth - 1]).name : 0;
         atomic_thread_fence(memory_order_acquire);
         uint64_t after = atomic_load_explicit(&log->open_version, memory_order_relaxed);
         if (before == after && !(before & 1)) return name;
@@ -328,7 +364,7 @@ void log_discard(LogPosition to) {
     if (!log) return;
     pthread_mutex_lock(&logs_lock);
     uint64_t taken = atomic_load(&log->tail);
-    if (!to.calls && !to.head) log->depth = 0;
+    if (!to.calls && !to.head) set_depth(log, 0);
     atomic_store(&log->head, to.head > taken ? to.head : taken);
     atomic_store(&log->open_version, 0);
     atomic_store(&log->dropped, to.dropped);

@@ -38,7 +38,9 @@ typedef struct ThreadLog {
     _Atomic uint64_t clocks; /* spans whose CPU clock was read */
     _Atomic bool owner_gone;
     uint32_t track;
-    int depth;
+    /* The stack of open spans. Only the owner writes it, and others read it meanwhile: both go through
+     * the atomic accesses of log.c, and `open_version` tells a reader whether its copy is whole. */
+    _Atomic int depth;
     OpenSpan open[OPEN_SPANS];
     struct ThreadLog *next;
     Event ring[RING_EVENTS];
@@ -67,6 +69,7 @@ int log_begin(ThreadLog *log, uint32_t name, int64_t arg, double value, bool rea
 /* `arg`: replaces the one that the span began with; NULL: leaves it. */
 void log_end_to(ThreadLog *log, int depth, bool failed, const int64_t *arg);
 void log_end_owned(ThreadLog *log, const void *owner, bool failed);
+uint32_t log_innermost_own(const ThreadLog *log); /* name of this thread's innermost open span, or 0 */
 bool log_is_open(ThreadLog *log, uint32_t name);
 
 /* These need logs_lock. */

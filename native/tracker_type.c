@@ -196,7 +196,8 @@ static PyObject *tracker_new(PyTypeObject *type, PyObject *args, PyObject *keywo
     Tracker *self = (Tracker *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     join_trackers(self);
-    bool ok = ledger_init(&self->ledger) && tape_init(&self->tape);
+    ledger_init(&self->ledger);
+    bool ok = tape_init(&self->tape);
     if (!ok) PyErr_NoMemory();
     if (!ok || !make_parts(self)) {
         Py_DECREF(self);

@@ -548,14 +548,21 @@ static void *writer_main(void *unused) {
     return NULL;
 }
 
-/* 0, or the error that kept it from starting. */
-static int start_thread(void) {
-    writer.stop = false;
-    atomic_store(&writer.batch_waits, false);
+static void init_wake(void) {
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&writer.wake, &clock);
+    pthread_condattr_destroy(&clock);
+}
+
+/* 0, or the error that kept it from starting. */
+static int start_thread(void) {
+    /* Once: a recording thread may be about to signal it, though the writer's thread has ended. */
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, init_wake);
+    writer.stop = false;
+    atomic_store(&writer.batch_waits, false);
     pthread_attr_t small;
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 256 * 1024);
@@ -568,7 +575,6 @@ static int start_thread(void) {
         failed = pthread_create(&writer.thread, NULL, writer_main, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&small);
-    pthread_condattr_destroy(&clock);
     writer.running = !failed;
     if (!failed) atomic_store(&batch_is_full, wake_writer);
     return failed;
@@ -670,8 +676,8 @@ static void wake_sleeper(void) {
     pthread_mutex_unlock(&writer.wake_lock);
 }
 
-void writer_watch(VitalsNames names, int64_t interval_ns) {
-    vitals_watch(names, interval_ns);
+void writer_watch(VitalsNames watched, int64_t interval_ns) {
+    vitals_watch(watched, interval_ns);
     wake_sleeper();
 }
 
@@ -687,6 +693,7 @@ void writer_after_fork(void) {
     pthread_mutex_init(&writer.life, NULL);
     pthread_mutex_init(&writer.lock, NULL);
     pthread_mutex_init(&writer.wake_lock, NULL);
+    init_wake();
     vitals_after_fork();
     writer.running = false;
     writer.buffer = (Buffer){0}; /* may have been growing; leaked rather than freed twice */

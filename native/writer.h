@@ -41,7 +41,7 @@ void writer_resume(void);
 /* What waits leaves that often, or when a batch is full; how often it did. */
 int64_t writer_set_interval(int64_t interval_ns);
 /* Sample this process that often, from the thread that writes; 0: no more. */
-void writer_watch(VitalsNames names, int64_t interval_ns);
+void writer_watch(VitalsNames watched, int64_t interval_ns);
 WriterCounters writer_counters(void);
 void writer_after_fork(void);
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
+import struct
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -200,6 +203,59 @@ def test_its_cost_is_measured_and_leaves_no_trace(heap: Any) -> None:
 
 def test_an_unknown_library_is_passed_over(heap: Any) -> None:
     assert heap.watch("libnobody.so", False) == 0
+
+
+LIBRARY = """
+#include <stdlib.h>
+static int counter = 1;
+void *take(size_t size) { void *made = NULL; return posix_memalign(&made, 64, size) ? NULL : made; }
+void give(void *block) { free(block); }
+int count(void) { return ++counter; }
+"""
+CALLER = """
+import ctypes, sys
+from stepscope.record import _native as core
+library = ctypes.CDLL(sys.argv[1])
+library.take.argtypes, library.take.restype = [ctypes.c_size_t], ctypes.c_void_p
+library.give.argtypes = [ctypes.c_void_p]
+heap = core.TensorHeap(*map(core.intern, %r))
+assert heap.watch("libtail.so", True) == 2
+heap.book(True)
+block = library.take(4096)
+assert heap.find(block)[0] == 4096
+library.give(block)
+print(library.count())
+"""
+GNU_RELRO = 0x6474E552
+
+
+def extend_relro(library: Path, more_bytes: int) -> None:
+    """Let the segment that becomes read-only end that much later: within a page, as linkers for
+    another page size let it."""
+    content = bytearray(library.read_bytes())
+    (first,) = struct.unpack_from("<Q", content, 32)
+    size, count = struct.unpack_from("<HH", content, 54)
+    for at in range(first, first + size * count, size):
+        if struct.unpack_from("<I", content, at) == (GNU_RELRO,):
+            (length,) = struct.unpack_from("<Q", content, at + 40)
+            struct.pack_into("<Q", content, at + 40, length + more_bytes)
+    library.write_bytes(content)
+
+
+def test_variables_behind_the_read_only_segment_stay_writable(heap: Any, tmp_path: Path) -> None:
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if not compiler:
+        pytest.skip("needs a C compiler")
+    source, library = tmp_path / "tail.c", tmp_path / "libtail.so"
+    source.write_text(LIBRARY)
+    lazy = ["-Wl,-z,relro", "-Wl,-z,lazy"]  # the imports then lie beside the variables
+    subprocess.run([compiler, "-shared", "-fPIC", *lazy, "-o", library, source], check=True)
+    extend_relro(library, 64)
+    done = subprocess.run(
+        [sys.executable, "-c", CALLER % (NAMES,), library],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
 
 
 def test_libc_says_what_it_holds(heap: Any) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.contract.conftest import CORES
 from tests.contract.frames_reader import decode
 
 MS = 1_000_000
@@ -471,7 +472,7 @@ def child(core: Any, inherited: Any) -> int:
     return 0
 
 
-@pytest.mark.parametrize("which", ["native", "python"])
+@pytest.mark.parametrize("which", CORES)
 def test_python_ends_while_it_samples(which: str) -> None:
     program = """
 import sys, threading, time

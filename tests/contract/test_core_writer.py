@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.contract.conftest import CORES
 from tests.contract.frames_reader import decode
 
 OPEN = 2
@@ -201,7 +202,7 @@ print(core.counters()["last_errno"])
 """
 
 
-@pytest.mark.parametrize("kind", ["native", "python"])
+@pytest.mark.parametrize("kind", CORES)
 def test_a_write_that_is_cut_short_leaves_a_readable_file_and_is_made_good(
     kind: str, tmp_path: Path
 ) -> None:
@@ -242,7 +243,7 @@ core.close()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("kind", ["native", "python"])
+@pytest.mark.parametrize("kind", CORES)
 def test_after_a_fork_parent_and_child_write_their_own_events_once(
     kind: str, tmp_path: Path
 ) -> None:
@@ -271,7 +272,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("kind", ["native", "python"])
+@pytest.mark.parametrize("kind", CORES)
 def test_what_was_written_survives_kill_9(kind: str, tmp_path: Path) -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", KILLED, kind, str(tmp_path / "p")], stdout=subprocess.PIPE, text=True
@@ -324,7 +325,7 @@ assert core.counters()["last_errno"] == 9, core.counters()
 """
 
 
-@pytest.mark.parametrize("kind", ["native", "python"])
+@pytest.mark.parametrize("kind", CORES)
 def test_a_file_of_the_program_that_got_our_number_is_left_alone(kind: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", CLOSED_DESCRIPTORS, kind, str(tmp_path)]
     subprocess.run(command, check=True, timeout=60)
@@ -346,7 +347,7 @@ core.close()
 """
 
 
-@pytest.mark.parametrize("kind", ["native", "python"])
+@pytest.mark.parametrize("kind", CORES)
 def test_a_file_whose_first_write_failed_still_starts_with_its_header(
     kind: str, tmp_path: Path
 ) -> None:
@@ -406,7 +407,7 @@ print(core.counters()["lost"], *sorted(name[2:6] for name in os.listdir() if nam
 """
 
 
-@pytest.mark.parametrize("kind", ["native", "python"])
+@pytest.mark.parametrize("kind", CORES)
 def test_only_files_that_are_a_launcher_s_to_take_are_dropped_after_a_minute(
     kind: str, tmp_path: Path
 ) -> None:
