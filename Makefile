@@ -4,11 +4,18 @@
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
+# Our own builds: a compiler warning is an error, and where there is a compiler the native core has to
+# build. A released package is built without these (setup.py).
+export STEPSCOPE_WERROR := 1
+ifneq ($(shell command -v cc gcc clang),)
+export STEPSCOPE_REQUIRE_NATIVE := 1
+endif
+
 BIN := .venv/bin
 STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: install demo test test-quick test-extended fuzz stress lint format bench clean
+.PHONY: install demo test test-quick test-extended test-native fuzz stress lint format bench clean
 .DEFAULT_GOAL := install
 
 # Bytecode is compiled here because an environment may forbid Python to write it, and a training
@@ -49,6 +56,12 @@ test-extended: install
 # 20,000 damaged inputs for everything that stepscope reads; `make fuzz FUZZ='summary --seed 3'`.
 fuzz: install
 	$(BIN)/python -m tests.fuzz $(FUZZ)
+
+# The contract tests against a native core built with AddressSanitizer and UndefinedBehaviorSanitizer,
+# and those with several threads against one built with ThreadSanitizer. Some three minutes.
+test-native: install
+	tests/contract/sanitize.sh asan
+	tests/contract/sanitize.sh tsan
 
 # Threads, tasks and forks that profile at once, for a minute instead of five seconds.
 stress: install

@@ -16,16 +16,18 @@ folder=$PWD/build/$sanitizer
 case $sanitizer in
 asan)
     flags="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
-    # CPython never frees what lives as long as the process, and tests ask for more than there is.
-    export ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1:log_path=$folder/report"
+    # CPython never frees what lives as long as the process.
+    export ASAN_OPTIONS="detect_leaks=0:log_path=$folder/report"
     export UBSAN_OPTIONS="print_stacktrace=1:log_path=$folder/report"
     runtime=libasan.so
+    selected=()
     ;;
 tsan)
     # gcc warns of the fences in log.c, which it does not model. What they order is atomic by itself.
     flags="-fsanitize=thread -Wno-tsan"
     export TSAN_OPTIONS="halt_on_error=1:exitcode=66:log_path=$folder/report"
     runtime=libtsan.so
+    selected=(-m threaded)
     ;;
 *)
     echo "unknown sanitizer: $sanitizer (choose asan or tsan)" >&2
@@ -49,11 +51,13 @@ cp -rs "$PWD/src/stepscope" "$folder/stepscope"
 rm -f "$folder"/stepscope/record/_native*.so
 cp "$folder"/lib/stepscope/record/_native*.so "$folder/stepscope/record/"
 
+# torch throws C++ exceptions: the sanitizer has to find libstdc++ as it starts.
+preload="$library $(gcc -print-file-name=libstdc++.so)"
 # ThreadSanitizer cannot place its shadow memory where addresses are randomised by more bits than it
 # knows; -R switches that off for this process and its children.
 failed=0
-STEPSCOPE_SANITIZER=$sanitizer PYTHONPATH=$folder LD_PRELOAD=$library \
-    setarch -R "$python" -m pytest tests/contract -p no:cacheprovider "$@" || failed=$?
+STEPSCOPE_SANITIZER=$sanitizer PYTHONPATH=$folder LD_PRELOAD=$preload \
+    setarch -R "$python" -m pytest tests/contract -p no:cacheprovider "${selected[@]}" "$@" || failed=$?
 
 # pytest captures what a process prints, and some tests end processes on purpose: reports are files.
 for report in "$folder"/report.*; do

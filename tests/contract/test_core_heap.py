@@ -115,6 +115,25 @@ def test_a_step_has_a_peak_of_its_own(heap: Any) -> None:
     del kept
 
 
+def test_the_peak_is_told_as_it_was_whatever_changed_since(heap: Any) -> None:
+    core = native_core()
+    core.drain()
+    large = torch.empty(8 << 20, dtype=torch.uint8)
+    small = torch.empty(1 << 20, dtype=torch.uint8)
+    stacks = [heap.find(address_of(tensor))[2] for tensor in (large, small)]
+    del large
+    later = torch.empty(2 << 20, dtype=torch.uint8)
+    assert heap.tell_peak() == 2
+    rows = recorded(core)
+    assert [(row.cpu_start_ns, row.value) for row in rows] == [
+        (stacks[0], 8.0 * KIB**2),
+        (stacks[1], 1.0 * KIB**2),
+    ]
+    assert {row.arg for row in rows} == {9 << 20}
+    assert heap.tell_peak() == 0
+    del small, later
+
+
 def test_a_label_moves_the_bytes(heap: Any) -> None:
     tensor = make_one(256)
     stack = heap.find(address_of(tensor))[2]
@@ -171,6 +190,7 @@ def recorded(core: Any) -> list[SimpleNamespace]:
     return [row for row in rows if row.type == EventType.ALLOCATION]
 
 
+@pytest.mark.not_under("asan", "tsan", reason="their malloc ends the process instead of refusing")
 def test_an_allocation_that_is_refused_is_told(heap: Any) -> None:
     before = heap.totals()["refused"]
     with pytest.raises(RuntimeError, match="allocate memory"):
@@ -258,10 +278,76 @@ def test_variables_behind_the_read_only_segment_stay_writable(heap: Any, tmp_pat
     assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
 
 
+@pytest.mark.not_under("asan", "tsan", reason="they replace the allocator that is asked")
 def test_libc_says_what_it_holds(heap: Any) -> None:
     reserved, free, top, mapped = heap.malloc_info()
     assert reserved > free >= top >= 0
     assert mapped >= 0
+
+
+NO_MEMORY = """
+import resource, torch
+from stepscope.record import _native as core
+heap = core.TensorHeap(*map(core.intern, %r))
+heap.watch("libc10.so", True); heap.book(True)
+kept = torch.empty(100)
+address = kept.untyped_storage().data_ptr()
+soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (1 << 20, hard))  # from now on no memory can be mapped
+heap.stop()
+heap.watch("libc10.so", True); heap.book(True)
+assert heap.find(address) is None and not heap.label(address, 1)
+del kept
+unbooked = [torch.empty(100) for _ in range(3)]
+before = heap.totals()
+del unbooked
+resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+booked = torch.empty(100)
+print(before["allocated"], before["without_room"], heap.totals()["live_bytes"])
+"""
+
+
+@pytest.mark.not_under("asan", "tsan", reason="they map memory themselves, and end without it")
+def test_without_memory_nothing_is_booked_until_there_is_some_again(heap: Any) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NO_MEMORY % (NAMES,)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "0 3 400\n"), done.stderr
+
+
+GROWTH = """
+import threading, torch
+from stepscope.record import _native as core
+heap = core.TensorHeap(*map(core.intern, %r))
+heap.watch("libc10.so", True); heap.stacks(True); heap.book(True)
+kept = [[] for _ in range(4)]
+def grow(mine):
+    for number in range(6000):
+        mine.append(torch.empty(16))
+        if number %% 3 == 0:
+            del mine[number // 5]
+threads = [threading.Thread(target=grow, args=(mine,)) for mine in kept]
+for thread in threads: thread.start()
+while any(thread.is_alive() for thread in threads):
+    heap.held(); heap.tell_peak()
+live = sum(map(len, kept))
+rows = heap.held()
+assert sum(row[3] for row in rows) == heap.totals()["live"] == live, (rows, heap.totals(), live)
+assert sum(row[2] for row in rows) == heap.totals()["live_bytes"] == 64 * live
+assert all(heap.find(one.untyped_storage().data_ptr())[0] == 64 for mine in kept for one in mine)
+kept.clear(); del threads
+print(live, heap.totals()["live"])
+"""
+
+
+@pytest.mark.threaded
+def test_the_heap_grows_while_threads_book_and_others_read(heap: Any) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", GROWTH % (NAMES,)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "16000 0\n"), done.stderr
 
 
 PROGRAM = """
@@ -291,6 +377,7 @@ print(totals["live"], totals["allocated"] - totals["freed"])
 """
 
 
+@pytest.mark.threaded
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_many_threads_and_forks_leave_it_whole() -> None:
     done = subprocess.run(

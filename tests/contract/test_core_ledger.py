@@ -75,6 +75,36 @@ def test_many_allocations_grow_and_shrink_without_losing_one(core: Any) -> None:
     assert {entry[0] for entry in ledger.live()} == set(addresses[15_000:])
 
 
+@pytest.mark.parametrize("gap_bytes", [64, 1 << 20])
+def test_blocks_come_and_go_while_the_index_is_moved_to_a_larger_one(
+    core: Any, gap_bytes: int
+) -> None:
+    """GIVEN an index that grew a moment ago WHEN blocks that are still in the old one are freed,
+    booked again and booked twice THEN each address is known once, with its latest size."""
+    ledger, chance = core.Ledger(), random.Random(17)
+    expected: dict[int, int] = {}
+    doubled = 0
+    for number in range(1, 40_000):
+        address = 0x7F00_0000_0000 + number * gap_bytes
+        ledger.alloc(address, number)
+        expected[address] = number
+        again = 0x7F00_0000_0000 + chance.randint(1, number) * gap_bytes
+        what = chance.random()
+        if what < 0.3:
+            assert ledger.free(again) == expected.pop(again, -1)
+        elif what < 0.5:
+            doubled += again in expected
+            ledger.alloc(again, number)
+            expected[again] = number
+        else:
+            found = ledger.get(again)
+            assert (found[1] if found else None) == expected.get(again)
+    assert {entry[0]: entry[1] for entry in ledger.live()} == expected
+    assert len(ledger.live()) == ledger.totals()["live"] == len(expected)
+    assert ledger.totals()["live_bytes"] == sum(expected.values())
+    assert ledger.errors()["double_allocations"] == doubled
+
+
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(

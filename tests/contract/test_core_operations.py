@@ -131,6 +131,7 @@ def test_many_runs_leave_few_spans_and_exact_totals(core: Any, operation: Any) -
     assert 100 < core.counters()["recorded"] - kept < 1000
 
 
+@pytest.mark.threaded
 def test_threads_do_not_disturb_each_other(core: Any, operation: Any) -> None:
     def work() -> None:
         for _ in range(500):
@@ -160,6 +161,7 @@ def test_memory_is_sampled_at_both_ends(core: Any, operation: Any) -> None:
     assert rss[0]["time_ns"] <= span["time_ns"] <= end_ns <= rss[1]["time_ns"]
 
 
+@pytest.mark.not_under("asan", reason="its allocator keeps freed memory resident")
 def test_the_peak_of_a_short_run_is_seen(core: Any, operation: Any) -> None:
     if not core.watch_memory(core.intern("rss"), core.intern("peak")):
         pytest.skip("this kernel does not let the mark be reset")

@@ -17,6 +17,8 @@ import pytest
 from tests.contract.conftest import CORES
 from tests.contract.frames_reader import decode
 
+pytestmark = pytest.mark.threaded  # the sampler is a thread
+
 MS = 1_000_000
 Chain = list[tuple[str, str, int]]
 
@@ -164,6 +166,20 @@ def test_a_sample_names_the_innermost_open_span_of_its_own_thread(core: Any) -> 
     assert {row["step"] for row in rows} == {7}
 
 
+def test_spans_open_and_close_while_the_sampler_reads_them(core: Any) -> None:
+    names = [core.intern(name) for name in ("outer", "inner")]
+    outer, inner = map(core.span, names)
+    drained: list[bytes] = []
+    rows: list[dict[str, Any]] = []
+    with sampling(core, interval_ns=MS // 10):
+        while len(rows) < 100:
+            for _ in range(500):
+                with outer, inner:
+                    pass
+            rows += samples(core, drained)
+    assert {row["text"] for row in rows} <= {"", "outer", "inner"}
+
+
 def test_the_innermost_open_span_of_a_thread_can_be_asked_for(core: Any) -> None:
     track = threading.get_native_id()
     assert core.innermost_open(track) == 0
@@ -172,6 +188,7 @@ def test_the_innermost_open_span_of_a_thread_can_be_asked_for(core: Any) -> None
     assert core.innermost_open(track) == core.innermost_open(1) == 0
 
 
+@pytest.mark.not_under("asan", "tsan", reason="their malloc is slow: the operator takes other time")
 def test_samples_in_c_are_told_from_those_in_python(core: Any) -> None:
     def add_up(seconds: float) -> int:
         end, found = time.monotonic() + seconds, 0
@@ -392,6 +409,7 @@ def test_an_interval_is_positive(core: Any, interval_ns: int) -> None:
         core.StackSampler(1).start(interval_ns)
 
 
+@pytest.mark.not_under("tsan", reason="it cannot start threads in a forked child")
 def test_looks_that_come_late_are_counted(core: Any) -> None:
     pid = os.fork()  # a child that is stopped for a while: whatever it wanted to do comes late
     if pid == 0:
@@ -442,6 +460,7 @@ def test_code_that_was_freed_is_never_taken_for_other_code(core: Any) -> None:
             assert (file == "") == (function == "?")
 
 
+@pytest.mark.not_under("tsan", reason="it cannot start threads in a forked child")
 def test_a_forked_child_samples_itself(core: Any) -> None:
     with sampling(core) as sampler:
         spin(0.05)

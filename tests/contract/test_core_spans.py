@@ -169,6 +169,7 @@ def test_a_batch_holds_at_most_two_thousand_events(core: Any) -> None:
     assert decode(core.drain()).batch_sizes == [2000, 2000, 500]
 
 
+@pytest.mark.threaded
 def test_many_threads_record_at_once_and_nothing_is_mixed_or_lost(core: Any) -> None:
     def work(number: int) -> None:
         name = core.intern(f"thread-{number}")
@@ -187,6 +188,7 @@ def test_many_threads_record_at_once_and_nothing_is_mixed_or_lost(core: Any) -> 
         assert len({row["track"] for row in rows}) == 1
 
 
+@pytest.mark.threaded
 def test_counters_survive_the_threads_that_counted(core: Any) -> None:
     before = core.counters()["recorded"]
     name = core.intern("short-lived")

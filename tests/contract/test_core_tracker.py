@@ -211,6 +211,7 @@ def test_who_books_more_than_there_is_room_for_has_it_taken(core: Any) -> None:
     assert tracker.waiting >= 1_000_000
 
 
+@pytest.mark.threaded
 def test_many_events_go_through_the_writer_and_none_is_lost(core: Any, tmp_path: Path) -> None:
     (tmp_path / "rank-00000").mkdir()
     count = 200_000 if core.name == "native" else 5_000
@@ -226,6 +227,7 @@ def test_many_events_go_through_the_writer_and_none_is_lost(core: Any, tmp_path:
     assert tracker.errors()["dropped_events"] == 0
 
 
+@pytest.mark.threaded
 def test_threads_book_at_once_and_their_events_say_who(core: Any) -> None:
     tracker = tracker_of(core)
     ids: list[int] = []

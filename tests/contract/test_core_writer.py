@@ -17,8 +17,10 @@ from typing import Any
 
 import pytest
 
-from tests.contract.conftest import CORES
+from tests.contract.conftest import CORES, native_core
 from tests.contract.frames_reader import decode
+
+pytestmark = pytest.mark.threaded  # the writer is a thread
 
 OPEN = 2
 
@@ -31,6 +33,16 @@ def record(core: Any, count: int = 1, name: str = "event") -> None:
     number = core.intern(name)
     for i in range(count):
         core.mark(number, i)
+
+
+def build_library(folder: Path, source: str) -> str:
+    """A library to preload; its path."""
+    compiler = shutil.which("gcc") or pytest.skip("there is no compiler to build a library with")
+    (folder / "preloaded.c").write_text(source)
+    built = folder / "preloaded.so"
+    command = [compiler, "-shared", "-fPIC", "-o", built, folder / "preloaded.c", "-ldl"]
+    subprocess.run(command, check=True)
+    return str(built)
 
 
 def wait_for(condition: Any, seconds: float = 10) -> None:
@@ -243,6 +255,7 @@ core.close()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.not_under("tsan", reason="it cannot start threads in a forked child")
 @pytest.mark.parametrize("kind", CORES)
 def test_after_a_fork_parent_and_child_write_their_own_events_once(
     kind: str, tmp_path: Path
@@ -286,6 +299,60 @@ def test_what_was_written_survives_kill_9(kind: str, tmp_path: Path) -> None:
     args = [row["arg"] for row in decode(read(tmp_path)).named("event")]
     assert len(args) >= 1900
     assert args == list(range(len(args)))
+
+
+COND_INIT = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+static int inits;
+int count_inits(void) { return inits; }
+int pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes) {
+    static int (*init)(pthread_cond_t *, const pthread_condattr_t *);
+    if (!init) init = dlvsym(RTLD_NEXT, "pthread_cond_init", "GLIBC_2.3.2"); /* of x86 */
+    if (!init) init = dlsym(RTLD_NEXT, "pthread_cond_init");
+    Dl_info owner;
+    inits += dladdr(condition, &owner) && strstr(owner.dli_fname, "_native");
+    return init(condition, attributes);
+}
+"""
+RESUMES = """
+import ctypes
+from stepscope.record import _native as core
+core.open("p", b"{}")
+for _ in range(3):
+    core.pause()
+    core.resume()
+core.open("q", b"{}")
+core.close()
+print(ctypes.CDLL(None).count_inits())
+"""
+
+
+@pytest.mark.not_under("asan", "tsan", reason="it preloads a library of its own")
+def test_the_condition_that_wakes_the_writer_is_initialised_once(tmp_path: Path) -> None:
+    """A thread that records may signal it at any time, even while the writer is stopped."""
+    native_core()
+    preloaded = build_library(tmp_path, COND_INIT)
+    done = subprocess.run(
+        [sys.executable, "-c", RESUMES], cwd=tmp_path, env=os.environ | {"LD_PRELOAD": preloaded},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+
+
+def test_spans_open_and_close_while_the_writer_reads_them(core: Any, tmp_path: Path) -> None:
+    core.open(str(tmp_path / "p"), b"{}")
+    dropped = core.counters()["dropped"]
+    outer, inner = (core.span(core.intern(name)) for name in ("outer", "inner"))
+    for _ in range(10_000):  # each batch of events wakes the writer
+        with outer, inner:
+            pass
+    core.close()
+    rows = decode(read(tmp_path)).rows
+    closed = [row for row in rows if row["name"] in ("outer", "inner") and not row["flags"] & OPEN]
+    assert len(closed) + core.counters()["dropped"] - dropped == 20_000
 
 
 def test_two_threads_that_fork_at_once_do_not_wait_for_each_other(
@@ -358,6 +425,7 @@ def test_a_file_whose_first_write_failed_still_starts_with_its_header(
     assert [row["arg"] for row in decoded.named("event")] == [2]
 
 
+@pytest.mark.not_under("tsan", reason="writing half a gigabyte takes minutes there")
 @pytest.mark.parametrize("has_launcher", [True, False])
 def test_where_nobody_takes_its_files_away_the_first_and_the_newest_stay(
     core: Any, tmp_path: Path, *, has_launcher: bool
@@ -407,16 +475,14 @@ print(core.counters()["lost"], *sorted(name[2:6] for name in os.listdir() if nam
 """
 
 
+@pytest.mark.not_under("asan", "tsan", reason="it preloads a clock of its own")
 @pytest.mark.parametrize("kind", CORES)
 def test_only_files_that_are_a_launcher_s_to_take_are_dropped_after_a_minute(
     kind: str, tmp_path: Path
 ) -> None:
     """GIVEN files that fill slowly WHEN no launcher takes them away THEN 16 stay beside the first;
     a program that profiles itself reads them back and lets go of them when it has: none is lost."""
-    compiler = shutil.which("gcc") or pytest.skip("there is no compiler to build the clock with")
-    (tmp_path / "clock.c").write_text(CLOCK)
-    clock = tmp_path / "clock.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", clock, tmp_path / "clock.c"], check=True)
+    clock = build_library(tmp_path, CLOCK)
 
     def left(status: str) -> list[int]:
         """Events that are lost, and then the numbers of the files."""
@@ -425,7 +491,7 @@ def test_only_files_that_are_a_launcher_s_to_take_are_dropped_after_a_minute(
         done = subprocess.run(
             [sys.executable, "-c", SLOWLY, kind, status],
             cwd=folder,
-            env=os.environ | {"LD_PRELOAD": str(clock)},
+            env=os.environ | {"LD_PRELOAD": clock},
             stdout=subprocess.PIPE,
             text=True,
             check=True,
@@ -511,6 +577,7 @@ def test_samples_of_the_process_are_written_before_they_run_out_of_room(
     assert len(decoded.named("cpu")) == len(decoded.named("rss"))
 
 
+@pytest.mark.not_under("tsan", reason="it cannot start threads in a forked child")
 def test_a_forked_child_is_not_watched(core: Any, tmp_path: Path) -> None:
     core.open(str(tmp_path / "parent"), b"{}")
     core.watch_process(core.intern("rss"), core.intern("cpu"), 1_000_000)

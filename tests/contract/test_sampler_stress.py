@@ -176,6 +176,7 @@ def torture(core: Any, seconds: float) -> dict[str, int]:
 
 
 @pytest.mark.slow
+@pytest.mark.not_under("tsan", reason="it cannot start threads in a forked child")
 def test_nothing_that_threads_frames_and_code_objects_do_crashes_it() -> None:
     native_core()
     program = (
