@@ -40,8 +40,9 @@ def build_library(folder: Path, source: str) -> str:
     compiler = shutil.which("gcc") or pytest.skip("there is no compiler to build a library with")
     (folder / "preloaded.c").write_text(source)
     built = folder / "preloaded.so"
-    command = [compiler, "-shared", "-fPIC", "-o", built, folder / "preloaded.c", "-ldl"]
-    subprocess.run(command, check=True)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", built, folder / "preloaded.c", "-ldl"], check=True
+    )
     return str(built)
 
 
