@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stepscope.errors import FormatError
 from stepscope.model.finding import Finding
+from stepscope.model.plain import AnyNumber, Count, Text, UnixTime, from_plain
 from stepscope.model.strict_json import strict_json
-from stepscope.model.summary import finding_from_dict, finding_to_dict
+from stepscope.model.summary import finding_to_dict
 
 __all__ = ["Alert", "AlertState"]
 
@@ -32,20 +32,20 @@ class Alert:
     while it goes on. capture: a closer look that was taken because of it, a file in the run folder.
     """
 
-    id: str
+    id: Text
     rule: str
     finding: Finding
     state: AlertState
     run: str
     host: str
-    began_unix: float
-    told_unix: float
-    step: int | None = None
-    ranks: tuple[int, ...] = (0,)
+    began_unix: UnixTime
+    told_unix: UnixTime
+    step: Count | None = None
+    ranks: tuple[Count, ...] = (0,)
     metric: str | None = None
-    value: float | None = None
-    limit: float | None = None
-    ended_unix: float | None = None
+    value: AnyNumber | None = None
+    limit: AnyNumber | None = None
+    ended_unix: UnixTime | None = None
     capture: str = ""
 
     @property
@@ -100,24 +100,6 @@ class Alert:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Alert:
-        """A saved alert again. Raises FormatError for what is none."""
-        try:
-            return cls(
-                id=str(saved["id"]),
-                rule=str(saved["rule"]),
-                finding=finding_from_dict(saved["finding"]),
-                state=AlertState(saved["state"]),
-                run=str(saved["run"]),
-                host=str(saved["host"]),
-                began_unix=float(saved["began_unix"]),
-                told_unix=float(saved["told_unix"]),
-                step=saved["step"],
-                ranks=tuple(saved["ranks"]),
-                metric=saved["metric"],
-                value=saved["value"],
-                limit=saved["limit"],
-                ended_unix=saved["ended_unix"],
-                capture=str(saved["capture"]),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise FormatError(f"This is no alert of stepscope ({error}).") from error
+        """A saved alert again. Raises FormatError for anything else."""
+        made: Alert = from_plain(cls, dict(saved), "alert")
+        return made

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from stepscope.model.capture_request import CaptureRequest
 from stepscope.model.details import LayerTime, OpTime, PhaseStacks
 from stepscope.model.finding import Location
+from stepscope.model.plain import Amount, Count, UnixTime
 from stepscope.model.summary import Summary
 
 __all__ = ["Capture", "CaptureDetails", "GrowingLine"]
@@ -39,9 +40,9 @@ class CaptureDetails:
     number: int
     run: str
     title: str
-    began_unix: float
-    seconds: float
-    steps: int
+    began_unix: UnixTime
+    seconds: Amount
+    steps: Count
     request: CaptureRequest
     alert: str = ""
     location: Location = _NOWHERE

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stepscope.errors import FormatError
+from stepscope.model.plain import Factor, from_plain
 
 __all__ = ["Applied", "Change"]
 
@@ -24,9 +24,9 @@ class Change:
     name: str
     title: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    expected_speedup: tuple[float, float] | None = None
+    expected_speedup: tuple[Factor, Factor] | None = None
     alters: str = ""
-    samples: float = 1.0
+    samples: Factor = 1.0
 
     @property
     def predicted(self) -> float | None:
@@ -48,21 +48,9 @@ class Change:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Change:
-        """FormatError: it is none."""
-        try:
-            speedup = saved.get("expected_speedup")
-            return cls(
-                name=str(saved["name"]),
-                title=str(saved.get("title", saved["name"])),
-                settings=dict(saved.get("settings", {})),
-                expected_speedup=None
-                if speedup is None
-                else (float(speedup[0]), float(speedup[1])),
-                alters=str(saved.get("alters", "")),
-                samples=float(saved.get("samples", 1.0)),
-            )
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise FormatError(f"A change is not whole ({error!r}): give it a name.") from error
+        """Raises FormatError. The title may be missing where a person wrote it."""
+        made: Change = from_plain(cls, {"title": saved.get("name"), **saved}, "change")
+        return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from stepscope.model.checkpoint_plan import PlanReport
 from stepscope.model.finding import Location
+from stepscope.model.plain import Amount, Count, Range
 
 __all__ = ["MAX_CHECKPOINTED", "CheckpointedLayer", "Checkpointing"]
 
@@ -18,9 +19,9 @@ class CheckpointedLayer(NamedTuple):
 
     layer: str
     location: Location  # of the call of torch.utils.checkpoint
-    calls: float
-    recompute_ms: float
-    saved_bytes: float | None = None  # that all its calls do not keep; None: not measured
+    calls: Amount
+    recompute_ms: Amount
+    saved_bytes: Amount | None = None  # that all its calls do not keep; None: not measured
 
     @property
     def bytes_per_ms(self) -> float | None:
@@ -34,11 +35,13 @@ class CheckpointedLayer(NamedTuple):
 class Checkpointing:
     """Of one process. `share`: of the loop's time, in recomputation."""
 
-    layers: tuple[CheckpointedLayer, ...] = ()  # those that are least worth it first
-    recompute_ms: float = 0.0  # a step
-    share: float = 0.0
-    steps: int = 0
-    saved_bytes: float | None = None  # of all layers; None: not known of all of them
+    layers: Annotated[
+        tuple[CheckpointedLayer, ...], Range(0, MAX_CHECKPOINTED)
+    ] = ()  # those that are least worth it first
+    recompute_ms: Amount = 0.0  # a step
+    share: Amount = 0.0
+    steps: Count = 0
+    saved_bytes: Amount | None = None  # of all layers; None: not known of all of them
     left_bytes: float | None = None  # the least under the nearest limit, while recomputing
     limit: str | None = None  # its kind: "host", "cgroup", …
     plan: PlanReport | None = None  # where one was made (`stepscope plan`)

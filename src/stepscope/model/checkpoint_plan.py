@@ -7,7 +7,9 @@ None: not measured.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
+
+from stepscope.model.plain import Amount, Count, Known, Range
 
 __all__ = [
     "ALL",
@@ -28,15 +30,16 @@ ALL: Final = "all"  # everything in the segment is computed again
 # again is computed again.
 CHEAP: Final = "cheap"
 RECOMPUTED: Final = (ALL, CHEAP)
+_MAX_BLOCKS: Final = 2001
 
 
 class Segment(NamedTuple):
     """What is recomputed at one go: a module, or a run of the children of an nn.Sequential."""
 
     module: str  # its name in the model, as named_modules has it; "": the model itself
-    recompute: str = ALL
-    first: int | None = None  # of a Sequential: the children from `first` on …
-    last: int | None = None  # … to this one, which belongs to it
+    recompute: Annotated[str, Known(RECOMPUTED)] = ALL
+    first: Count | None = None  # of a Sequential: the children from `first` on …
+    last: Count | None = None  # … to this one, which belongs to it
 
     @property
     def label(self) -> str:
@@ -50,27 +53,27 @@ class CheckpointPlan:
     """What a CheckpointManager applies. No two segments overlap."""
 
     segments: tuple[Segment, ...]
-    budget_bytes: int | None = None  # that it was made for
+    budget_bytes: Count | None = None  # that it was made for
 
 
 class Outcome(NamedTuple):
     """Of a step: the most bytes of tensors that were live, and how long it took."""
 
-    peak_bytes: int
-    step_ms: float
+    peak_bytes: Count
+    step_ms: Amount
     # Of measured ones: the interval that the ratio to the step without the plan lies in (95 %).
-    ratio_low: float | None = None
-    ratio_high: float | None = None
-    steps: int = 0  # that were measured; 0: predicted
-    ratio: float | None = None  # in the middle of that interval: round by round
+    ratio_low: Amount | None = None
+    ratio_high: Amount | None = None
+    steps: Count = 0  # that were measured; 0: predicted
+    ratio: Amount | None = None  # in the middle of that interval: round by round
 
 
 class BlockCost(NamedTuple):
     """A part that could be recomputed, as it was profiled."""
 
     segment: Segment
-    saved_bytes: int  # that need not be kept from its forward to its backward
-    recompute_ms: float
+    saved_bytes: Count  # that need not be kept from its forward to its backward
+    recompute_ms: Amount
     is_planned: bool  # the plan recomputes it
     is_present: bool = False  # the program recomputes it by itself
 
@@ -83,9 +86,9 @@ class BlockCost(NamedTuple):
 class PlanPoint(NamedTuple):
     """Of the trade-off: none that was found is faster with as small a peak."""
 
-    peak_bytes: int
-    step_ms: float
-    segments: int  # how many are recomputed
+    peak_bytes: Count
+    step_ms: Amount
+    segments: Count  # how many are recomputed
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,9 @@ class PlanReport:
     present: Outcome | None  # as the program stands, where it has checkpoints of its own
     predicted: Outcome
     measured: Outcome  # with the plan applied
-    curve: tuple[PlanPoint, ...]  # from the largest peak to the smallest
-    blocks: tuple[BlockCost, ...]  # in the order of forward
-    smallest_peak_bytes: int  # that any plan reaches
+    curve: Annotated[
+        tuple[PlanPoint, ...], Range(0, _MAX_BLOCKS)
+    ]  # from the largest peak to the smallest
+    blocks: Annotated[tuple[BlockCost, ...], Range(0, _MAX_BLOCKS)]  # in the order of forward
+    smallest_peak_bytes: Count  # that any plan reaches
     notes: tuple[str, ...] = ()  # what the reader has to know, in whole sentences

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from stepscope.model.alert import Alert
+from stepscope.model.plain import LARGEST
 from stepscope.model.strict_json import strict_json
 
 __all__ = [
@@ -81,6 +82,6 @@ def delivery_id(alert: Alert, sink: str) -> str:
 
 
 def json_line(document: Mapping[str, Any]) -> str:
-    """JSON that every reader takes, in ASCII and without line breaks: a loss that is not a number
+    """JSON that every reader takes, in ASCII and without line breaks. A loss that is not a number
     is null."""
-    return json.dumps(strict_json(document), separators=(",", ":"), allow_nan=False)
+    return json.dumps(strict_json(document, LARGEST), separators=(",", ":"), allow_nan=False)

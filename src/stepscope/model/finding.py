@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from stepscope.model.change import Change
 from stepscope.model.kinds import KINDS, BottleneckType
+from stepscope.model.plain import AnyNumber, Factor, Known, Share
 
 __all__ = ["Finding", "Location", "Recommendation"]
 
@@ -32,7 +34,7 @@ class Recommendation:
 
     title: str
     action: str
-    expected_speedup: tuple[float, float] | None = None
+    expected_speedup: tuple[Factor, Factor] | None = None
     risk: str = ""
     changes: tuple[Change, ...] = ()
 
@@ -52,15 +54,15 @@ class Finding:
     confidence: 0 to 1, from how well the evidence separates this cause from others.
     """
 
-    kind: str
+    kind: Annotated[str, Known(KINDS)]
     title: str
-    share: float
-    severity: float
-    confidence: float
+    share: Share
+    severity: Share
+    confidence: Share
     evidence: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     location: Location = Location()
-    measures: Mapping[str, float] = field(default_factory=dict)
+    measures: Mapping[str, AnyNumber] = field(default_factory=dict)
     recommendation: Recommendation | None = None
 
     @property

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from stepscope.model.alert import Alert
 from stepscope.model.finding import Finding
+from stepscope.model.plain import UnixTime
 
 __all__ = [
     "LIVE_POINTS",
@@ -129,9 +130,9 @@ class LiveView:
 
     run: str
     state: RunState
-    told_unix: float
+    told_unix: UnixTime
     command: str = ""
-    started_unix: float | None = None
+    started_unix: UnixTime | None = None
     elapsed_s: float | None = None
     exit_code: int | None = None
     steps: int = 0

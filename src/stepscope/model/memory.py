@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from stepscope.model.finding import Location
+from stepscope.model.plain import Amount, Count, Known, Range
 
 __all__ = [
     "ACTIVATION",
@@ -56,14 +57,17 @@ CATEGORIES: Final = (
     OTHER,
 )
 MAX_MEMORY_POINTS: Final = 2000
+_MAX_STEPS: Final = 20_000  # far more than are kept
 
 
 class MemoryPoint(NamedTuple):
     """What was allocated at a moment. `step`: -1: not known (another tool's file)."""
 
-    at_ms: float  # since the first point of the run or file
+    at_ms: Amount  # since the first point of the run or file
     step: int
-    bytes: tuple[int, ...]  # in the order of CATEGORIES
+    bytes: Annotated[
+        tuple[Count, ...], Range(len(CATEGORIES), len(CATEGORIES))
+    ]  # in the order of CATEGORIES
 
     @property
     def total(self) -> int:
@@ -73,9 +77,9 @@ class MemoryPoint(NamedTuple):
 class PeakPart(NamedTuple):
     """Blocks of one category that one line allocated while one layer was at work."""
 
-    category: str
-    bytes: int
-    blocks: int | None
+    category: Annotated[str, Known(CATEGORIES)]
+    bytes: Count
+    blocks: Count | None
     location: Location = Location()  # the user's innermost line, and `layer`; as far as known
     stack: tuple[Location, ...] = ()  # innermost first
 
@@ -88,11 +92,11 @@ class Peak:
     at closely, that is the peak of the step that came closest to it (`parts_step`).
     """
 
-    bytes: int
+    bytes: Count
     step: int = -1
-    at_ms: float | None = None
+    at_ms: Amount | None = None
     parts: tuple[PeakPart, ...] = ()  # largest first
-    parts_bytes: int = 0
+    parts_bytes: Count = 0
     parts_step: int = -1
 
 
@@ -106,11 +110,11 @@ class DeviceMemory:
 
     device: str  # "cpu", "cuda:0"
     peak: Peak
-    points: tuple[MemoryPoint, ...] = ()
-    steps: tuple[tuple[int, int, int], ...] = ()
-    allocations: int = 0
-    frees: int = 0
-    live_bytes: int = 0  # at the end
+    points: Annotated[tuple[MemoryPoint, ...], Range(0, MAX_MEMORY_POINTS)] = ()
+    steps: Annotated[tuple[tuple[int, Count, Count], ...], Range(0, _MAX_STEPS)] = ()
+    allocations: Count = 0
+    frees: Count = 0
+    live_bytes: Count = 0  # at the end
 
 
 class Growing(NamedTuple):
@@ -124,8 +128,8 @@ class Growing(NamedTuple):
     verdict: str
     why: str  # the reason, a sentence
     bytes_per_step: float
-    live_bytes: int
-    live_blocks: int
+    live_bytes: Count
+    live_blocks: Count
     category: str
     location: Location
     stack: tuple[Location, ...] = ()  # innermost first
@@ -133,8 +137,8 @@ class Growing(NamedTuple):
     made_by: str = ""  # of cycle garbage: the class of the objects in the cycle
     first_step: int = 0
     last_step: int = 0
-    steady_share: float = 1.0  # of the windows, those in which it grew
-    kept_share: float | None = None  # of its bytes, what a collection left; None: none was made
+    steady_share: Amount = 1.0  # of the windows, those in which it grew
+    kept_share: Amount | None = None  # of its bytes, what a collection left; None: none was made
 
 
 class Fragmentation(NamedTuple):
@@ -144,13 +148,13 @@ class Fragmentation(NamedTuple):
     """
 
     allocator: str  # "glibc", "cuda:0"
-    reserved_bytes: int
-    allocated_bytes: int
-    free_bytes: int
-    largest_free_bytes: int | None
-    inactive_split_bytes: int | None = None  # free parts of blocks that are partly in use
+    reserved_bytes: Count
+    allocated_bytes: Count
+    free_bytes: Count
+    largest_free_bytes: Count | None
+    inactive_split_bytes: Count | None = None  # free parts of blocks that are partly in use
     fix: str = ""  # what to do about it, a sentence; "": nothing needs to be done
-    reused_bytes: int = 0  # of the free ones: what the next step will take again
+    reused_bytes: Count = 0  # of the free ones: what the next step will take again
 
     @property
     def share(self) -> float | None:
@@ -169,14 +173,16 @@ class Fragmentation(NamedTuple):
 class Coverage(NamedTuple):
     """What was seen against what the process really held, at the end of the step with the most."""
 
-    rss_bytes: int
-    tensor_bytes: int  # that were seen
-    before_bytes: int | None = None  # RSS before the first step's tensors: Python, torch, libraries
-    mapped_bytes: int | None = None  # files, libraries' code and shared memory that came since
-    free_bytes: int | None = None  # that libc's allocator keeps, and nobody uses
-    python_bytes: int | None = None  # the Python heap, where tracemalloc was on
-    shared_bytes: int | None = None  # of the RSS, shared with other processes
-    pinned_bytes: int | None = None
+    rss_bytes: Count
+    tensor_bytes: Count  # that were seen
+    before_bytes: Count | None = (
+        None  # RSS before the first step's tensors: Python, torch, libraries
+    )
+    mapped_bytes: Count | None = None  # files, libraries' code and shared memory that came since
+    free_bytes: Count | None = None  # that libc's allocator keeps, and nobody uses
+    python_bytes: Count | None = None  # the Python heap, where tracemalloc was on
+    shared_bytes: Count | None = None  # of the RSS, shared with other processes
+    pinned_bytes: Count | None = None
 
     @property
     def unexplained_bytes(self) -> int:
@@ -188,17 +194,17 @@ class Coverage(NamedTuple):
 class Headroom(NamedTuple):
     """How far it is to the limit. `steps`: (low, likely, high) until memory runs out."""
 
-    limit_bytes: int
+    limit_bytes: Count
     limit: str  # what sets it: "cgroup", "RLIMIT_AS", "host", "cuda:0"
-    used_bytes: int  # at the last step, of what the limit counts
+    used_bytes: Count  # at the last step, of what the limit counts
     bytes_per_step: float | None = None
-    steps: tuple[float, float, float] | None = None  # None: it does not grow
+    steps: tuple[Amount, Amount, Amount] | None = None  # None: it does not grow
 
 
 class RefusedAllocation(NamedTuple):
     """An allocation that the system or the allocator refused."""
 
-    bytes: int
+    bytes: Count
     step: int
     location: Location = Location()
     stack: tuple[Location, ...] = ()
@@ -206,11 +212,11 @@ class RefusedAllocation(NamedTuple):
 
 class GcGeneration(NamedTuple):
     generation: int
-    collections: int
-    total_ms: float
-    longest_ms: float
-    collected: int
-    uncollectable: int
+    collections: Count
+    total_ms: Amount
+    longest_ms: Amount
+    collected: Count
+    uncollectable: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +224,7 @@ class GcUse:
     """Python's garbage collections. `share`: of the time of the loop."""
 
     generations: tuple[GcGeneration, ...] = ()
-    share: float | None = None
+    share: Amount | None = None
     patterns: tuple[str, ...] = ()  # what is wrong with them, in sentences
 
 
@@ -226,9 +232,9 @@ class LineBytes(NamedTuple):
     """The Python heap by line (tracemalloc). grown_bytes: since the first look at it."""
 
     location: Location
-    bytes: int
-    blocks: int
-    grown_bytes: int | None = None
+    bytes: Count
+    blocks: Count
+    grown_bytes: Count | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +242,7 @@ class Memory:
     """All that is known about the memory of one process, or of another tool's file."""
 
     source: str  # "run", "cuda snapshot", "torch memory timeline"
-    rank: int = 0
+    rank: Count = 0
     devices: tuple[DeviceMemory, ...] = ()
     growing: tuple[Growing, ...] = ()  # leaks first, then by bytes a step
     fragmentation: tuple[Fragmentation, ...] = ()
@@ -245,7 +251,7 @@ class Memory:
     refused: tuple[RefusedAllocation, ...] = ()
     gc: GcUse | None = None
     python_lines: tuple[LineBytes, ...] = ()
-    sampled_steps: int = 0  # looked at closely
-    stack_share: float | None = None  # of the allocations, how many had their stack taken
+    sampled_steps: Count = 0  # looked at closely
+    stack_share: Amount | None = None  # of the allocations, how many had their stack taken
     notes: tuple[str, ...] = ()  # what is missing or cannot be trusted, in sentences
     counts: Mapping[str, int] = field(default_factory=dict)  # wrong frees, dropped events, …

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Annotated, Any
 
 from stepscope.model.kinds import BottleneckType
+from stepscope.model.plain import AnyNumber, Range, from_plain
 from stepscope.model.strict_json import strict_json
 
 __all__ = [
@@ -102,8 +103,8 @@ class PerformanceMetrics:
     memory_leak_detected: bool | None = None
     memory_growth_mb_per_s: float | None = None
     memory_method: str | None = None  # how the peak was found
-    estimated_flops: int | None = None
-    flops_per_second: float | None = None
+    estimated_flops: Annotated[int, Range(0, 1e39)] | None = None
+    flops_per_second: AnyNumber | None = None
     peak_flops_percent: float | None = None
     host_cpu_percent: float | None = None
     host_memory_percent: float | None = None
@@ -165,13 +166,9 @@ class PerformanceMetrics:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> PerformanceMetrics:
-        """What `to_dict` gave, again; keys that are not known here are left out."""
-        known = {field.name for field in fields(cls)}
-        kept = {name: value for name, value in saved.items() if name in known}
-        kind = kept.get("bottleneck_type")
-        kept["bottleneck_type"] = None if kind is None else BottleneckType.register(kind)
-        kept["notes"] = tuple(kept.get("notes") or ())
-        return cls(**kept)
+        """What `to_dict` gave, again. Unknown keys are ignored. Raises FormatError."""
+        made: PerformanceMetrics = from_plain(cls, dict(saved), "metrics")
+        return made
 
     def summary(self) -> str:
         """One line for people.

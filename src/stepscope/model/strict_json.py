@@ -9,19 +9,19 @@ from typing import Any
 __all__ = ["strict_json"]
 
 
-def strict_json(value: Any) -> Any:
+def strict_json(value: Any, largest: float = math.inf) -> Any:
     """The same value with None for each number that JSON does not have (nan, infinities), names for
-    the fields of named tuples, and texts as keys.
+    the fields of named tuples, and texts as keys. Numbers beyond ±`largest` are cut to it.
 
     >>> strict_json({"cpu": (1.0, float("nan"))})
     {'cpu': [1.0, None]}
     """
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return min(largest, max(-largest, value)) if math.isfinite(value) else None
     if hasattr(value, "_asdict"):
-        return strict_json(value._asdict())
+        return strict_json(value._asdict(), largest)
     if isinstance(value, Mapping):
-        return {str(key): strict_json(one) for key, one in value.items()}
+        return {str(key): strict_json(one, largest) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [strict_json(one) for one in value]
+        return [strict_json(one, largest) for one in value]
     return value

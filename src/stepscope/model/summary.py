@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from math import isfinite
+from typing import Any, NamedTuple, TypedDict
 
 from stepscope.errors import FormatError
-from stepscope.model.change import Change
-from stepscope.model.finding import Finding, Location, Recommendation
-from stepscope.model.kinds import KINDS
-
-if TYPE_CHECKING:
-    from stepscope.model.metrics import PerformanceMetrics
+from stepscope.model.finding import Finding, Recommendation
+from stepscope.model.meta import Meta
+from stepscope.model.metrics import PerformanceMetrics
+from stepscope.model.plain import Amount, Count, Share, from_plain
 
 __all__ = [
     "SCHEMA",
@@ -20,7 +19,6 @@ __all__ = [
     "RankSummary",
     "StepsSummary",
     "Summary",
-    "finding_from_dict",
     "finding_to_dict",
 ]
 
@@ -31,16 +29,16 @@ SCHEMA = 1
 class StepsSummary:
     """The steps of the loop. None where there was none."""
 
-    count: int = 0
-    median_ms: float | None = None
-    fast_ms: float | None = None  # only one step in a hundred takes less: nothing disturbed it
-    p95_ms: float | None = None
-    longest_ms: float | None = None
-    per_second: float | None = None
-    skipped: int = 0  # steps whose optimizer a GradScaler left out
-    micro_batches: int = 0
+    count: Count = 0
+    median_ms: Amount | None = None
+    fast_ms: Amount | None = None  # only one step in a hundred takes less: nothing disturbed it
+    p95_ms: Amount | None = None
+    longest_ms: Amount | None = None
+    per_second: Amount | None = None
+    skipped: Count = 0  # steps whose optimizer a GradScaler left out
+    micro_batches: Count = 0
     # What a piece of work that is always the same took at its fastest (5 %): the machine's speed.
-    reference_us: float | None = None
+    reference_us: Amount | None = None
     found_by: str | None = None  # "optimizer", "backward", "loader" or "forward"
 
 
@@ -48,37 +46,96 @@ class PhaseShare(NamedTuple):
     """Time of one phase; over all phases `ms` adds up to the wall clock of the loop."""
 
     phase: str
-    ms: float
-    share: float
-    cpu_ms: float | None  # how much of it the training thread ran; None: not measured
+    ms: Amount
+    share: Share
+    cpu_ms: Amount | None  # how much of it the training thread ran; None: not measured
 
 
 class RankSummary(NamedTuple):
     """The loop of one rank."""
 
-    rank: int
-    pid: int
-    steps: int
-    wall_ms: float
-    median_ms: float | None
-    shares: Mapping[str, float]  # by phase
+    rank: Count
+    pid: Count
+    steps: Count
+    wall_ms: Amount
+    median_ms: Amount | None
+    shares: Mapping[str, Share]  # by phase
+
+
+class MemoryTotals(TypedDict, total=False):
+    """The most that was held. None: not measured."""
+
+    peak_rss_bytes: Amount | None
+    peak_shared_bytes: Amount | None
+    children_peak_rss_bytes: Amount | None
+    host_total_bytes: Amount | None
+    host_least_available_bytes: Amount | None
+    gpus: list[Mapping[str, Any]]
+    text: str
+
+
+class ProcessTotals(TypedDict, total=False):
+    """What processes used during the loop, as far as somebody reads it again."""
+
+    cpu_cores: Amount | None
+    peak_rss_bytes: Amount | None
+    read_bytes_per_s: Amount | None
+    write_bytes_per_s: Amount | None
+
+
+class GpuTotals(TypedDict, total=False):
+    index: Count
+    busy_share: Amount | None
+    memory_used_bytes: Amount | None
+    memory_total_bytes: Amount | None
+    temperature_celsius: float | None
+    power_watts: float | None
+
+
+class ResourceTotals(TypedDict, total=False):
+    """What the loop used of the machine, as far as somebody reads it again."""
+
+    cpu_count: Amount | None
+    program: ProcessTotals
+    children: ProcessTotals
+    cpu_busy_share: Amount | None
+    memory_total_bytes: Amount | None
+    gpus: list[GpuTotals]
+
+
+class OverheadTotals(TypedDict, total=False):
+    """What stepscope cost."""
+
+    hooks_ms: Amount | None
+    hooks_share: Amount | None
+    text: str
+
+
+class CoverageTotals(TypedDict, total=False):
+    """What was not seen, and why."""
+
+    unexplained_share: Share
+    dropped_events: Count
+    lost_events: Count
+    hook_failures: list[Mapping[str, Any]]
+    notes: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The mappings are plain JSON; their keys are in store/summary.schema.json."""
+    """The mappings are plain JSON; all their keys are in store/summary.schema.json."""
 
-    run: Mapping[str, Any]
+    run: Meta
     steps: StepsSummary = StepsSummary()
-    wall_ms: float = 0.0
-    startup_ms: float | None = None
-    tail_ms: float | None = None
+    wall_ms: Amount = 0.0
+    startup_ms: Amount | None = None
+    tail_ms: Amount | None = None
     breakdown: tuple[PhaseShare, ...] = ()
     findings: tuple[Finding, ...] = ()
-    memory: Mapping[str, Any] = field(default_factory=dict)
-    resources: Mapping[str, Any] = field(default_factory=dict)
-    overhead: Mapping[str, Any] = field(default_factory=dict)
-    coverage: Mapping[str, Any] = field(default_factory=dict)
+    memory: MemoryTotals = field(default_factory=MemoryTotals)
+    resources: ResourceTotals = field(default_factory=ResourceTotals)
+    overhead: OverheadTotals = field(default_factory=OverheadTotals)
+    coverage: CoverageTotals = field(default_factory=CoverageTotals)
     ranks: tuple[RankSummary, ...] = ()
     operations: tuple[PerformanceMetrics, ...] = ()  # blocks that the program named itself
 
@@ -109,29 +166,12 @@ class Summary:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Summary:
-        """A saved summary again. Raises FormatError for what is none."""
-        from stepscope.model.metrics import PerformanceMetrics  # 5 ms that the launcher saves
-
-        try:
-            return cls(
-                run=dict(saved["run"]),
-                steps=StepsSummary(**saved["steps"]),
-                wall_ms=saved["wall_ms"],
-                startup_ms=saved["startup_ms"],
-                tail_ms=saved["tail_ms"],
-                breakdown=tuple(PhaseShare(**part) for part in saved["breakdown"]),
-                findings=tuple(finding_from_dict(one) for one in saved["findings"]),
-                memory=dict(saved["memory"]),
-                resources=dict(saved["resources"]),
-                overhead=dict(saved["overhead"]),
-                coverage=dict(saved["coverage"]),
-                ranks=tuple(RankSummary(**rank) for rank in saved["ranks"]),
-                operations=tuple(map(PerformanceMetrics.from_dict, saved.get("operations", []))),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise FormatError(
-                f"The summary is not whole ({error}): make it anew from the run's events."
-            ) from error
+        """A saved summary again. Raises FormatError for anything else."""
+        for part in ("steps", "breakdown", "findings"):
+            if part not in saved:
+                raise FormatError(f"summary has no {part}.")
+        made: Summary = from_plain(cls, dict(saved), "summary")
+        return made
 
 
 def finding_to_dict(finding: Finding) -> dict[str, Any]:
@@ -147,7 +187,7 @@ def finding_to_dict(finding: Finding) -> dict[str, Any]:
         "location": asdict(finding.location),
         "evidence": list(finding.evidence),
         "missing": list(finding.missing),
-        "measures": dict(finding.measures),
+        "measures": {key: one for key, one in finding.measures.items() if isfinite(one)},
         # Computation is what training is for: it cannot be taken away.
         "max_speedup": None if finding.kind == "compute" else finding.max_speedup,
         "recommendation": None if advice is None else _advice_to_dict(advice),
@@ -164,37 +204,3 @@ def _advice_to_dict(advice: Recommendation) -> dict[str, Any]:
         "automatic": advice.automatic,
         "changes": [change.to_dict() for change in advice.changes],
     }
-
-
-def finding_from_dict(saved: Mapping[str, Any]) -> Finding:
-    """The finding again. Raises FormatError for a kind that is not known."""
-    kind = saved["kind"]
-    if kind not in KINDS:
-        raise FormatError(
-            f"The summary has a finding of an unknown kind, {kind}: upgrade stepscope."
-        )
-    return Finding(
-        kind=kind,
-        title=saved["title"],
-        share=saved["share"],
-        severity=saved["severity"],
-        confidence=saved["confidence"],
-        evidence=tuple(saved["evidence"]),
-        missing=tuple(saved["missing"]),
-        location=Location(**saved["location"]),
-        measures=saved["measures"],
-        recommendation=_advice_from_dict(saved["recommendation"]),
-    )
-
-
-def _advice_from_dict(saved: Mapping[str, Any] | None) -> Recommendation | None:
-    if saved is None:
-        return None
-    speedup = saved["expected_speedup"]
-    return Recommendation(
-        title=saved["title"],
-        action=saved["action"],
-        expected_speedup=None if speedup is None else (speedup[0], speedup[1]),
-        risk=saved["risk"],
-        changes=tuple(map(Change.from_dict, saved.get("changes", []))),
-    )

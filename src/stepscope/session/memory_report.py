@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from stepscope.advise.fragmentation import advise_fragmentation
 from stepscope.config import RUNS_FOLDER
 from stepscope.errors import NoResultsError, UsageError
+from stepscope.model.plain import to_plain
 from stepscope.store.details import DETAILS_SCHEMA, read_details
 from stepscope.store.files import write_bytes
-from stepscope.store.plain import to_plain
 from stepscope.store.rundir import find_run, read_meta
 
 if TYPE_CHECKING:

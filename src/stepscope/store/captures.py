@@ -14,9 +14,9 @@ from stepscope.descriptor import open_own
 from stepscope.errors import FormatError
 from stepscope.model.capture import Capture, CaptureDetails
 from stepscope.model.capture_request import CONTROL, CONTROL_BYTES, CaptureRequest, request_name
+from stepscope.model.plain import from_plain, to_plain
 from stepscope.model.summary import Summary
-from stepscope.store.files import read_json, write_bytes, write_json, write_text
-from stepscope.store.plain import from_plain, to_plain
+from stepscope.store.files import read_bytes, read_json, write_bytes, write_json, write_text
 
 __all__ = [
     "CAPTURE_SCHEMA",
@@ -55,8 +55,8 @@ def say_run(status_folder: Path, run: Path) -> None:
 
 def said_run(status_folder: Path) -> Path | None:
     try:
-        content = (status_folder / _RUN).read_bytes()
-    except OSError:
+        content = read_bytes(status_folder / _RUN, 1 << 16)
+    except (FormatError, FileNotFoundError):
         return None
     return Path(os.fsdecode(content)) if content.startswith(b"/") else None
 
@@ -94,5 +94,5 @@ def read_capture(run: Path, number: int) -> Capture | None:
             raise FormatError("it has no summary.")
         details: CaptureDetails = from_plain(CaptureDetails, plain, "capture")
         return Capture(details, Summary.from_dict(summary))
-    except (FormatError, RecursionError) as error:
+    except FormatError as error:
         raise FormatError(f"{path} cannot be used: {error} Restore or delete it.") from error

@@ -1,18 +1,89 @@
-"""Writing and reading small JSON files."""
+"""Reading and writing the files of a run folder.
+
+A run folder may be somebody else's, damaged or made to do harm. Every file of it is opened by
+`open_file`, which takes regular files of a bounded size only, and every JSON document is decoded by
+`read_json` and `model/plain.py`.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from stepscope.errors import FormatError
+from stepscope.model.plain import parse_json
 
-__all__ = ["read_json", "write_bytes", "write_json", "write_text"]
+__all__ = ["open_file", "read_bytes", "read_json", "write_bytes", "write_json", "write_text"]
 
-_MAX_BYTES = 64 << 20  # far more than any of ours
+_MAX_JSON_BYTES = 64 << 20  # far more than any of ours
+
+
+def open_file(path: Path, max_bytes: int | None = None) -> int:
+    """A descriptor to read a regular file of at most so many bytes.
+
+    Opening does not wait for the writer of a named pipe, nor read from a device. Symbolic links are
+    followed: tools that manage large files leave them in place of the files.
+    Raises FileNotFoundError if there is no such file, FormatError for everything else.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    except ValueError as error:  # a NUL in the path
+        raise FormatError(f"{str(path)!r:.80} is not the name of a file.") from error
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise FormatError(f"{path} is not a regular file: restore or delete it.")
+        if max_bytes is not None and status.st_size > max_bytes:
+            raise FormatError(
+                f"{path} is too large to be a file of stepscope ({status.st_size:,} bytes, at most"
+                f" {max_bytes:,} are read): restore or delete it."
+            )
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """The whole file. Raises as `open_file` does."""
+    file = open_file(path, max_bytes)
+    try:
+        # What /proc says is a regular file of size 0 may be endless.
+        parts, left = [], max_bytes
+        while left > 0 and (part := os.read(file, min(left, 1 << 20))):
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    finally:
+        os.close(file)
+
+
+def read_json(path: Path, max_bytes: int = _MAX_JSON_BYTES) -> dict[str, Any]:
+    """Raises FileNotFoundError if there is no such file, FormatError if it is no JSON object."""
+    content = read_bytes(path, max_bytes)
+    try:
+        document = parse_json(content)
+    except FormatError as error:
+        raise FormatError(
+            f"{path} is not the JSON that stepscope wrote: {error}. Restore or delete it."
+        ) from error
+    if not isinstance(document, dict):
+        raise FormatError(f"{path} is not the JSON that stepscope wrote: restore or delete it.")
+    return document
+
+
+def _unreadable(path: Path, error: OSError) -> FormatError:
+    return FormatError(f"{path} cannot be read ({error.strerror}): check its permissions.")
 
 
 def write_json(path: Path, document: Mapping[str, Any], indent: int | None = 2) -> None:
@@ -38,26 +109,3 @@ def write_bytes(path: Path, content: bytes) -> None:
     except OSError:
         draft.unlink(missing_ok=True)
         raise
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """FileNotFoundError: there is none. FormatError: there is something else."""
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise FormatError(
-                f"{path} is too large to be a file of stepscope: restore or delete it."
-            )
-        document = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise FormatError(
-            f"{path} cannot be read ({error.strerror}): check its permissions."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise FormatError(
-            f"{path} is not the JSON that stepscope wrote ({error}): restore or delete it."
-        ) from error
-    if not isinstance(document, dict):
-        raise FormatError(f"{path} is not the JSON that stepscope wrote: restore or delete it.")
-    return document

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.errors import FormatError
+from stepscope.model.plain import LARGEST
+from stepscope.model.strict_json import strict_json
 from stepscope.model.summary import SCHEMA, Summary
 from stepscope.store.files import read_json, write_json
 
@@ -15,7 +17,7 @@ _FILE = "summary.json"
 
 
 def write_summary(run: Path, summary: Summary) -> None:
-    write_json(run / _FILE, summary.to_dict())
+    write_json(run / _FILE, strict_json(summary.to_dict(), LARGEST))
 
 
 def read_summary(run: Path) -> Summary | None:

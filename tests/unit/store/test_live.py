@@ -46,8 +46,8 @@ def test_a_loss_that_runs_away_is_shown_as_large_as_can_be() -> None:
     told = made_view().told[0]._replace(value=3e20)
     view = made_view(alerts=(alert,), told=(told,))
     read = live_from_dict(json.loads(json.dumps(live_to_dict(view))))
-    assert read.alerts[0].value == -(read.alerts[0].limit or 0.0) == 0.999e18
-    assert read.told[0].value == 0.999e18
+    assert read.alerts[0].value == -(read.alerts[0].limit or 0.0) == 1e18
+    assert read.told[0].value == 1e18
 
 
 def _changed(path: str, value: Any) -> dict[str, Any]:
@@ -68,19 +68,19 @@ def _changed(path: str, value: Any) -> dict[str, Any]:
         ("state", "dancing", "live.state should be one of"),
         ("state", 3, "live.state should be text"),
         ("steps", "many", "live.steps should be a whole number"),
-        ("steps", 10**30, "too large"),
-        ("elapsed_s", 1e300, "too large"),
-        ("elapsed_s", math.nan, "too large"),
+        ("steps", 10**30, "live.steps is outside of"),
+        ("elapsed_s", 1e30, "live.elapsed_s is outside of"),
+        ("elapsed_s", math.nan, "live.elapsed_s is no finite number"),
         ("run", ["x"], "live.run should be text"),
         ("phases", {"a": 1}, "live.phases should be a list"),
         ("history.0.points", [1.0] * 5000, "more than 1,000 parts"),
         ("history.0.points.3", "x", "live.history[0].points[3] should be a number"),
         ("used.gpus.0.index", None, "live.used.gpus[0].index should be a whole number"),
         ("alerts.0.finding.title", 7, "live.alerts[0].finding.title should be text"),
-        ("alerts.0.finding.kind", "voodoo", "unknown kind, voodoo"),
+        ("alerts.0.finding.kind", "voodoo", "finding.kind is 'voodoo', and should be one of"),
         ("alerts.0.state", "gone", "live.alerts[0].state should be one of firing, resolved"),
         ("alerts.0.ranks", ["x"], "live.alerts[0].ranks[0] should be a whole number"),
-        ("verdict.recommendation.expected_speedup", [1.0], "not two numbers"),
+        ("verdict.recommendation.expected_speedup", [1.0], "expected_speedup should have 2 parts"),
         ("verdict.location", 4, "live.verdict.location should be an object"),
     ],
 )
