@@ -14,11 +14,10 @@ __all__ = ["figures_of"]
 def figures_of(summary: Summary, name: str, path: str, torch: str = "") -> RunFigures:
     """torch: its version, where it is known."""
     steps, verdict = summary.steps, summary.verdict
-    started = summary.run.get("started_unix")
     return RunFigures(
         name=name,
         path=path,
-        started_unix=float(started) if isinstance(started, int | float) else None,
+        started_unix=summary.run.get("started_unix"),
         steps=steps.count,
         reference_us=steps.reference_us,
         figures={key: float(value) for key, value in _figures(summary) if value is not None},

@@ -8,7 +8,6 @@ so this module stays light.
 from __future__ import annotations
 
 import json
-import math
 from typing import Any, Final, NamedTuple
 
 __all__ = ["CONTROL", "CONTROL_BYTES", "MOST_REQUEST_BYTES", "CaptureRequest", "request_name"]
@@ -70,6 +69,6 @@ def request_name(number: int) -> str:
 
 
 def _within(value: Any, bounds: tuple[float, float]) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # NaN
         raise ValueError(f"{value!r:.40} is no number")
     return min(max(value, bounds[0]), bounds[1])

@@ -37,7 +37,9 @@ __all__ = [
     "Factor",
     "FilePath",
     "Known",
+    "Nanoseconds",
     "Range",
+    "Shaped",
     "Share",
     "Text",
     "UnixTime",
@@ -81,6 +83,12 @@ class Known(NamedTuple):
         return f"is {value!r:.40}, and should be one of {', '.join(self.values)}"
 
 
+class Shaped(NamedTuple):
+    """A mapping that is read as this typed dict, for code that writes it key by key."""
+
+    kind: type
+
+
 class _Matching(NamedTuple):
     pattern: re.Pattern[str]
     words: str
@@ -94,6 +102,7 @@ Amount = Annotated[float, Range(0, 1e18)]  # a time or a size
 Share = Annotated[float, Range(0, 1 + 1e-6)]  # Sums of shares are rounded.
 Factor = Annotated[float, Range(1e-9, 1e9)]  # of a speed-up
 UnixTime = Annotated[float, Range(0, 250e9)]  # Calendars end with the year 9999.
+Nanoseconds = Annotated[int, Range(0, 1 << 62)]  # since 1970 or the start of the machine
 AnyNumber = Annotated[float, Range(-LARGEST, LARGEST)]
 # JSON can spell halves of characters, which UTF-8 has not; a path may hold bytes that are no UTF-8.
 Text = Annotated[str, _Matching(re.compile(r"[^\ud800-\udfff]*", re.DOTALL), "text")]
@@ -185,6 +194,8 @@ def _made(kind: Any, plain: Any, where: str) -> Any:
     origin = get_origin(kind)
     if origin is Annotated:
         inner, *limits = get_args(kind)
+        if isinstance(limits[0], Shaped):
+            return _made(limits[0].kind, plain, where)
         is_scalar = inner in _SCALARS
         made = _scalar(inner, plain, where) if is_scalar else _made(inner, plain, where)
         return _checked(made, limits, where)
@@ -239,8 +250,9 @@ def _member(kind: Callable[[str], Any], text: str, where: str) -> Any:
     try:
         return kind(text)
     except ValueError as error:
-        known = f" should be one of {', '.join(kind)}" if isinstance(kind, type) else f": {error}"
-        raise FormatError(f"{where}{known}.") from None
+        if isinstance(kind, type) and issubclass(kind, StrEnum):
+            error = ValueError(f"should be one of {', '.join(kind)}")
+        raise FormatError(f"{where} {error}.") from None
 
 
 def _object(kind: Any, plain: Any, where: str) -> Any:

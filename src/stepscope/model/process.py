@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from stepscope.model.plain import Count, Nanoseconds, Range
 
 __all__ = ["ProcessInfo"]
 
@@ -12,15 +15,15 @@ __all__ = ["ProcessInfo"]
 class ProcessInfo:
     """The header that every recording process writes first."""
 
-    pid: int
-    parent_pid: int
-    rank: int  # 0 where there are no ranks
-    world_size: int
+    pid: Count
+    parent_pid: Count
+    rank: Annotated[int, Range(0, 1 << 30)]  # 0 where there are no ranks
+    world_size: Count
     host: str
     role: str  # "program", or "launcher" for the process that samples the host
     argv: tuple[str, ...]
     python: str
     core: str  # "native" or "python"
-    monotonic_ns: int  # the same moment on two clocks, to place the run in calendar time
-    unix_ns: int
-    extra: dict[str, Any] = field(default_factory=dict)
+    monotonic_ns: Nanoseconds  # the same moment on two clocks, to place the run in calendar time
+    unix_ns: Nanoseconds
+    extra: Mapping[str, Any] = field(default_factory=dict)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import isfinite
-from typing import Any, NamedTuple, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 from stepscope.errors import FormatError
 from stepscope.model.finding import Finding, Recommendation
 from stepscope.model.meta import Meta
 from stepscope.model.metrics import PerformanceMetrics
-from stepscope.model.plain import Amount, Count, Share, from_plain
+from stepscope.model.plain import Amount, Count, Shaped, Share, from_plain
 
 __all__ = [
     "SCHEMA",
@@ -125,17 +125,17 @@ class CoverageTotals(TypedDict, total=False):
 class Summary:
     """The mappings are plain JSON; all their keys are in store/summary.schema.json."""
 
-    run: Meta
+    run: Annotated[Mapping[str, Any], Shaped(Meta)]
     steps: StepsSummary = StepsSummary()
     wall_ms: Amount = 0.0
     startup_ms: Amount | None = None
     tail_ms: Amount | None = None
     breakdown: tuple[PhaseShare, ...] = ()
     findings: tuple[Finding, ...] = ()
-    memory: MemoryTotals = field(default_factory=MemoryTotals)
-    resources: ResourceTotals = field(default_factory=ResourceTotals)
-    overhead: OverheadTotals = field(default_factory=OverheadTotals)
-    coverage: CoverageTotals = field(default_factory=CoverageTotals)
+    memory: Annotated[Mapping[str, Any], Shaped(MemoryTotals)] = field(default_factory=dict)
+    resources: Annotated[Mapping[str, Any], Shaped(ResourceTotals)] = field(default_factory=dict)
+    overhead: Annotated[Mapping[str, Any], Shaped(OverheadTotals)] = field(default_factory=dict)
+    coverage: Annotated[Mapping[str, Any], Shaped(CoverageTotals)] = field(default_factory=dict)
     ranks: tuple[RankSummary, ...] = ()
     operations: tuple[PerformanceMetrics, ...] = ()  # blocks that the program named itself
 

@@ -11,7 +11,6 @@ from stepscope.config import RUNS_FOLDER
 from stepscope.errors import StepscopeError
 from stepscope.model.alert_list import RunAlerts
 from stepscope.model.delivery import json_line
-from stepscope.store.alert_files import is_time
 from stepscope.store.alerts import alerts_of
 from stepscope.store.index import list_runs
 from stepscope.store.rundir import find_run, read_meta
@@ -55,10 +54,9 @@ def _alerts(run: Path, runs: Path) -> RunAlerts:
         meta = read_meta(run)
     except StepscopeError:
         meta = {}
-    ended_unix = meta.get("ended_unix")
     return RunAlerts(
-        name=str(meta.get("name") or run.resolve().name),
+        name=meta.get("name") or run.resolve().name,
         path=str(run),
         records=tuple(alerts_of(run, runs)),
-        ended_unix=ended_unix if is_time(ended_unix) else None,
+        ended_unix=meta.get("ended_unix"),
     )

@@ -45,12 +45,11 @@ def _target_of(run: Path) -> Target:
     if meta.get("ended_unix") is not None:
         raise StepscopeError(f"{run.name} is over: stepscope report {run} tells about it.")
     folder, launcher = meta.get("status_folder"), meta.get("launcher_pid")
-    if not isinstance(folder, str) or not isinstance(launcher, int):
+    if not folder or launcher is None:
         raise StepscopeError(
             f"{run.name} was not started by stepscope run, so it cannot be asked: {_START}."
         )
-    host = meta.get("host")
-    name = host.get("name") if isinstance(host, dict) else None
+    name = meta.get("host", {}).get("name")
     here = os.uname().nodename
     if name != here:
         raise StepscopeError(f"{run.name} runs on {name}, not on {here}: ask for it there.")

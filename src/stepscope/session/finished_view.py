@@ -44,7 +44,7 @@ def view_of_summary(
     state: RunState = RunState.FINISHED,
 ) -> LiveView:
     """FormatError: something in them is not what it should be."""
-    started, ended = _time(meta, "started_unix"), _time(meta, "ended_unix")
+    started, ended = meta.get("started_unix"), meta.get("ended_unix")
     timeline = details.timeline if details is not None else None
     notes = summary.coverage.get("notes") if summary.verdict is None else ()
     try:
@@ -74,11 +74,6 @@ def view_of_summary(
             f"The results of {run.name} are not what stepscope wrote ({error}): make them anew"
             f" with stepscope report {run.name} after deleting {run / 'summary.json'}."
         ) from error
-
-
-def _time(meta: Mapping[str, Any], name: str) -> float | None:
-    value = meta.get(name)
-    return float(value) if isinstance(value, int | float) else None
 
 
 def _rank(rank: RankSummary) -> RankNow:

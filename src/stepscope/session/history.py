@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.errors import RunNotFoundError, StepscopeError, UsageError
-from stepscope.session.troubles import say
+from stepscope.session.troubles import say, say_skipped
 from stepscope.store.index import RunEntry, list_runs
 from stepscope.store.summary import read_summary
 
@@ -55,15 +54,22 @@ def read_history(options: HistoryOptions) -> list[Series]:
     entries = [entry for entry in reversed(list_runs(options.folder)) if _wanted(entry, options)]
     groups: dict[str, list[HistoryRun]] = {}
     left_out = 0
+    unreadable = []
     for entry in entries:
-        run = _figure(entry, options.metric)
+        try:
+            run = _figure(entry, options.metric)
+        except (StepscopeError, OSError) as error:
+            unreadable.append(f"{entry.name}: {error}")
+            continue
         if run is None:
             left_out += 1
             continue
         label = options.name or command_label(entry.command) or entry.name
         runs = groups.pop(label, [])  # the group of the newest run comes last
         groups[label] = [*runs, run]
-    _say_missing(options, entries, left_out)
+    if unreadable:
+        say_skipped(unreadable)
+    _say_missing(options, len(entries) - len(unreadable), left_out)
     return [series_of(label, found, runs) for label, runs in groups.items()]
 
 
@@ -76,20 +82,17 @@ def _figure(entry: RunEntry, metric: str) -> HistoryRun | None:
     from stepscope.analyze.compare_figures import figures_of
     from stepscope.model.history import HistoryRun
 
-    try:
-        summary = read_summary(Path(entry.path))
-    except (StepscopeError, OSError):
-        return None
+    summary = read_summary(Path(entry.path))
     value = None if summary is None else figures_of(summary, "", "").figures.get(metric)
     return None if value is None else HistoryRun(entry.name, entry.started_unix, value)
 
 
-def _say_missing(options: HistoryOptions, entries: Sequence[RunEntry], left_out: int) -> None:
-    if not entries or left_out == len(entries):
+def _say_missing(options: HistoryOptions, readable: int, left_out: int) -> None:
+    if left_out == readable:
         which = f" with a name like {options.name}" if options.name else ""
         raise RunNotFoundError(
             f"There is no finished run{which} in {options.folder} with a figure for"
             f" {options.metric}: record one with stepscope run train.py."
         )
     if left_out:
-        say(f"{left_out} of {len(entries)} runs have no figure for {options.metric}: left out.")
+        say(f"{left_out} of {readable} runs have no figure for {options.metric}: left out.")

@@ -66,12 +66,11 @@ def _find(wanted: str) -> _Found:
         return _Found(advise_fragmentation(_of_file(path)), path.name, path.parent)
     run = find_run(Path(RUNS_FOLDER), wanted)
     meta = read_meta(run)
-    began = meta.get("started_unix")
     return _Found(
         advise_fragmentation(_of_run(run)),
         run.resolve().name,
-        Path(str(meta.get("cwd") or run)),
-        began if isinstance(began, int | float) else None,
+        Path(meta.get("cwd") or run),
+        meta.get("started_unix"),
     )
 
 

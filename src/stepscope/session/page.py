@@ -30,10 +30,7 @@ def write_page(run: Path, summary: Summary) -> Path:
     with needs_templates():
         from stepscope.report.html import render_page
     meta = read_meta(run)
-    began = meta.get("started_unix")
-    reader = SourceReader(
-        Path(str(meta.get("cwd") or run)), began if isinstance(began, int | float) else None
-    )
+    reader = SourceReader(Path(meta.get("cwd") or run), meta.get("started_unix"))
     path = run / PAGE
     try:
         write_text(path, render_page(summary, _details(run), reader.lines))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from types import TracebackType
 
 from stepscope.errors import StepscopeError
 
-__all__ = ["Troubles", "say"]
+__all__ = ["Troubles", "say", "say_skipped"]
+
+_MOST_SKIPPED = 20  # that are named
 
 
 class Troubles:
@@ -61,3 +64,11 @@ def say(line: str) -> None:
         print(f"stepscope: {line}", file=sys.stderr, flush=True)  # noqa: T201
     except (OSError, ValueError):
         pass
+
+
+def say_skipped(folders: Sequence[str]) -> None:
+    """`folders`: name and reason of each run folder that a listing leaves out."""
+    shown = "; ".join(folders[:_MOST_SKIPPED])
+    more = len(folders) - _MOST_SKIPPED
+    count = "1 folder was" if len(folders) == 1 else f"{len(folders)} folders were"
+    say(f"{count} skipped: {shown}{f'; and {more} more' if more > 0 else ''}")

@@ -86,8 +86,7 @@ class ViewSource:
         return replace(live, state=RunState.NOT_RESPONDING)
 
     def _starting(self, meta: Mapping[str, Any], now_unix: float) -> LiveView:
-        started = meta.get("started_unix")
-        since = started if isinstance(started, int | float) else None
+        since = meta.get("started_unix")
         return LiveView(
             run=str(meta.get("name") or self._run.name),
             state=RunState.STARTING,

@@ -10,7 +10,6 @@ or a crash tore is passed over.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,6 +19,8 @@ from stepscope.descriptor import open_own
 from stepscope.errors import FormatError
 from stepscope.model.alert import Alert
 from stepscope.model.delivery import DeliveryState, json_line
+from stepscope.model.plain import Text, UnixTime, from_plain, parse_json
+from stepscope.store.files import open_file
 
 __all__ = [
     "ALERTS_FILE",
@@ -28,7 +29,6 @@ __all__ = [
     "Outcome",
     "append_line",
     "files_size",
-    "is_time",
     "notice_line",
     "outcome_line",
     "read_notices",
@@ -39,7 +39,6 @@ ALERTS_FILE: Final = "alerts.jsonl"
 DELIVERIES_FILE: Final = "deliveries.jsonl"
 _MAX_BYTES: Final = 256 << 20  # more than a run can have: what lies behind is not read
 _MAX_LINE: Final = 1 << 20
-_LATEST_UNIX: Final = 250e9  # in the year 9892: calendars reach to 9999, in every time zone
 
 
 class Notice(NamedTuple):
@@ -53,10 +52,10 @@ class Notice(NamedTuple):
 class Outcome(NamedTuple):
     """A line of deliveries.jsonl. id: model/delivery.py `delivery_id`."""
 
-    id: str
+    id: Text
     state: DeliveryState
-    at_unix: float
-    error: str = ""
+    at_unix: UnixTime
+    error: Text = ""
 
 
 def notice_line(notice: Notice) -> str:
@@ -86,56 +85,28 @@ def read_notices(run: Path) -> list[Notice]:
     return [notice for line in _lines(run / ALERTS_FILE) if (notice := _notice(line)) is not None]
 
 
-def is_time(unix: object) -> bool:
-    """It can be shown as a date: from 1970 on, and not beyond what calendars know."""
-    return isinstance(unix, int | float) and 0 <= unix <= _LATEST_UNIX
-
-
 def _notice(line: Mapping[str, Any]) -> Notice | None:
-    sinks = line.get("sinks", [])
     try:
-        alert = Alert.from_dict(line)
+        addressed: _Addressed = from_plain(_Addressed, line, "notice")
+        return Notice(Alert.from_dict(line), addressed.sinks, addressed.owner)
     except FormatError:
         return None
-    sinks = tuple(map(str, sinks)) if isinstance(sinks, list) else ()
-    notice = Notice(alert, sinks, str(line.get("owner", "")))
-    is_text = all(map(_is_text, (alert.id, *sinks, notice.owner)))
-    return notice if is_text and _is_sound(alert, alert.finding) else None
 
 
-def _is_text(name: str) -> bool:
-    """The index takes it: JSON can also spell halves of characters."""
-    return name.encode(errors="replace").decode() == name
+class _Addressed(NamedTuple):
+    """What a line of alerts.jsonl says beside the alert."""
 
-
-def _is_sound(alert: Any, finding: Any) -> bool:
-    """Its parts are of the types that those who show it count on."""
-    where, number = finding.location, int | float | None
-    return (
-        isinstance(finding.title, str)
-        and isinstance(alert.severity, int | float)
-        and isinstance(where.file, str | None)
-        and all(isinstance(one, int | None) for one in (alert.step, where.line, *alert.ranks))
-        and all(isinstance(one, number) for one in (alert.value, alert.limit))
-        and is_time(alert.began_unix)
-        and is_time(alert.told_unix)
-        and (alert.ended_unix is None or is_time(alert.ended_unix))
-    )
+    sinks: tuple[Text, ...] = ()
+    owner: Text = ""
 
 
 def read_outcomes(run: Path) -> dict[str, Outcome]:
     """By id of the delivery, the last of each."""
     outcomes = {}
     for line in _lines(run / DELIVERIES_FILE):
-        with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
-            outcome = Outcome(
-                str(line["id"]),
-                DeliveryState(line["state"]),
-                float(line["at_unix"]),
-                str(line["error"]),
-            )
-            if is_time(outcome.at_unix):
-                outcomes[outcome.id] = outcome
+        with contextlib.suppress(FormatError):
+            outcome: Outcome = from_plain(Outcome, line, "outcome")
+            outcomes[outcome.id] = outcome
     return outcomes
 
 
@@ -150,13 +121,13 @@ def files_size(run: Path) -> int:
 
 def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_file(path), "rb") as file:
             left = _MAX_BYTES
             while left > 0 and (line := file.readline(_MAX_LINE)):
                 left -= len(line)
-                with contextlib.suppress(ValueError, RecursionError):
-                    document = json.loads(line)
+                with contextlib.suppress(FormatError):
+                    document = parse_json(line)
                     if isinstance(document, dict):
                         yield document
-    except OSError:
+    except (FormatError, OSError):
         return

@@ -195,7 +195,7 @@ def _open(path: Path) -> tuple[Any, Any, ProcessInfo | None, int]:
         )
     try:
         process = process_from_json(metadata[_PROCESS_KEY])
-    except (KeyError, ValueError) as error:
+    except (KeyError, FormatError) as error:
         raise FormatError(_foreign(path)) from error
     if not stream.schema.equals(pa.schema(EVENT_FIELDS)):
         raise FormatError(_foreign(path))

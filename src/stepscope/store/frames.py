@@ -141,7 +141,7 @@ class FramesReader:
             return
         try:
             self.process = process_from_json(bytes(payload))
-        except ValueError as error:
+        except FormatError as error:
             raise FormatError(_foreign(self.path, str(error))) from error
 
     def _take_names(self, payload: memoryview) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.errors import StepscopeError
+from stepscope.model.meta import Meta
 from stepscope.store.database import INDEX_FILE, bound_path, open_index
 from stepscope.store.rundir import is_run, read_meta
 from stepscope.store.summary import read_summary_json
@@ -80,7 +81,7 @@ def _folders(runs: Path) -> list[Path]:
 
 def _entry(run: Path) -> RunEntry:
     """What the folder says about itself."""
-    meta: dict[str, Any] = {}
+    meta: Meta = {}
     verdict = ""
     try:
         meta = read_meta(run)
@@ -88,14 +89,13 @@ def _entry(run: Path) -> RunEntry:
         verdict = str(finding.get("title", "")) if isinstance(finding, dict) else ""
     except (StepscopeError, OSError) as error:
         verdict = f"unreadable: {error}"
-    command = meta.get("command")
     return RunEntry(
         path=str(run.resolve()),
-        name=_printable(str(meta.get("name") or run.name)),
-        started_unix=_number(meta.get("started_unix")),
-        ended_unix=_number(meta.get("ended_unix")),
-        exit_code=meta.get("exit_code") if isinstance(meta.get("exit_code"), int) else None,
-        command=_printable(" ".join(map(str, command))) if isinstance(command, list) else "",
+        name=_printable(meta.get("name") or run.name),
+        started_unix=meta.get("started_unix"),
+        ended_unix=meta.get("ended_unix"),
+        exit_code=meta.get("exit_code"),
+        command=_printable(" ".join(meta.get("command", ()))),
         verdict=_printable(verdict),
     )
 
@@ -103,10 +103,6 @@ def _entry(run: Path) -> RunEntry:
 def _printable(text: str) -> str:
     """What UTF-8 cannot say (bytes of a path, halves of characters) is spelled out: \\udcff."""
     return text.encode(errors="backslashreplace").decode()
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
 
 
 def _database(runs: Path) -> contextlib.AbstractContextManager[sqlite3.Connection | None]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from stepscope.errors import FormatError
 from stepscope.model import names
 from stepscope.model.event import COLUMNS, Batch, EventType
+from stepscope.model.plain import Count, from_plain
 from stepscope.store.files import read_json, write_json
 
 __all__ = ["FramesGap", "LeftOut", "read_left_out", "write_left_out"]
@@ -20,18 +21,17 @@ FILE = "left_out.json"
 class LeftOut(NamedTuple):
     """Processes of which nothing is kept: loaders may start thousands of workers."""
 
-    processes: int = 0
-    events: int = 0
+    processes: Count = 0
+    events: Count = 0
 
 
 def read_left_out(run: Path) -> LeftOut:
     """What whole processes were left out of a run; a file that cannot be read says none."""
     try:
-        found = read_json(run / FILE)
+        left_out: LeftOut = from_plain(LeftOut, read_json(run / FILE), "left_out")
     except (FileNotFoundError, FormatError):
         return LeftOut()
-    counts = [found.get(name) for name in LeftOut._fields]
-    return LeftOut(*(count if isinstance(count, int) and count > 0 else 0 for count in counts))
+    return left_out
 
 
 def write_left_out(run: Path, left_out: LeftOut) -> None:

@@ -6,7 +6,6 @@ Functions over an open connection, to be called within `in_index`.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from stepscope.errors import FormatError
 from stepscope.model.alert import Alert
 from stepscope.model.delivery import DeliveryState, delivery_id, json_line, notice_key
+from stepscope.model.plain import parse_json
 from stepscope.store.alert_files import ALERTS_FILE, files_size, read_notices, read_outcomes
 from stepscope.store.database import bound_path, open_index
 from stepscope.store.owners import is_gone
@@ -239,7 +239,7 @@ def _row(line: Sequence[Any]) -> Row | None:
     """None: another program wrote it."""
     run, sink, state, attempts, at_unix, error, body = line
     try:
-        alert = Alert.from_dict(json.loads(body))
+        alert = Alert.from_dict(parse_json(body))
         path = os.fsdecode(run)
         return Row(path, alert, sink, DeliveryState(state), int(attempts), at_unix, str(error))
     except (FormatError, ValueError, TypeError, OverflowError):

@@ -6,10 +6,13 @@ import itertools
 import os
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from stepscope.errors import FormatError, RunNotFoundError, UsageError
+from stepscope.model.meta import Meta
+from stepscope.model.plain import from_plain
 from stepscope.store.files import read_json, write_json
 
 __all__ = ["META_SCHEMA", "NewRun", "create_run", "find_run", "is_run", "read_meta", "write_meta"]
@@ -17,6 +20,7 @@ __all__ = ["META_SCHEMA", "NewRun", "create_run", "find_run", "is_run", "read_me
 META_SCHEMA = 1
 LATEST = "latest"
 _META = "meta.json"
+_FOLDERS = ("rank-00000", "host")
 _NAME = re.compile(r"[^\W_][\w.+-]*")
 
 
@@ -100,7 +104,10 @@ def _make_temporary(wanted: Path, error: OSError, name: str) -> NewRun:
 
 def is_run(path: Path) -> bool:
     """It is enough that something was recorded: a run whose meta.json is lost can be read."""
-    return (path / _META).is_file() or (path / "rank-00000").is_dir() or (path / "host").is_dir()
+    try:
+        return (path / _META).exists() or any((path / one).is_dir() for one in _FOLDERS)
+    except OSError:  # It may be one: reading it says what is wrong.
+        return True
 
 
 def find_run(runs: Path, wanted: str = LATEST) -> Path:
@@ -137,7 +144,7 @@ def _latest(runs: Path) -> Path:
 def _started(path: Path) -> float:
     try:
         started = read_meta(path).get("started_unix")
-        return float(started) if isinstance(started, int | float) else path.stat().st_mtime
+        return path.stat().st_mtime if started is None else started
     except (FormatError, OSError):
         return 0.0
 
@@ -149,20 +156,25 @@ def _subfolders(runs: Path) -> list[Path]:
         return []
 
 
-def read_meta(run: Path) -> dict[str, Any]:
-    """Empty when it is lost; the events can still be read."""
+def read_meta(run: Path) -> Meta:
+    """Empty when it is lost; the events can still be read. Raises FormatError."""
+    path = run / _META
     try:
-        meta = read_json(run / _META)
+        plain = read_json(path)
     except FileNotFoundError:
         return {}
-    schema = meta.get("schema")
+    schema = plain.get("schema")
     if isinstance(schema, int) and schema > META_SCHEMA:
         raise FormatError(
-            f"{run / _META} was written by a newer stepscope (schema {schema}, this one reads"
+            f"{path} was written by a newer stepscope (schema {schema}, this one reads"
             f" {META_SCHEMA}): upgrade with pip install -U stepscope."
         )
+    try:
+        meta: Meta = from_plain(Meta, plain, "meta")
+    except FormatError as error:
+        raise FormatError(f"{path} cannot be used: {error} Restore or delete it.") from error
     return meta
 
 
-def write_meta(run: Path, meta: dict[str, Any]) -> None:
+def write_meta(run: Path, meta: Mapping[str, Any]) -> None:
     write_json(run / _META, {"schema": META_SCHEMA, **meta})

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stepscope.errors import FormatError
 from stepscope.record.frames import STATUS, STATUS_MAGIC
+from stepscope.store.files import read_bytes
 
 __all__ = [
     "ENDED_PID",
@@ -26,6 +28,7 @@ __all__ = [
 
 ENDED_PID = 0  # of the page of all processes that have ended and lost nothing
 MOST_PAGES = 64  # then those are joined
+MAX_PAGE_BYTES = 1 << 16
 STATUS_PREFIX = "stepscope-"  # of the names of status folders; the launcher's pid follows
 
 
@@ -78,8 +81,8 @@ def read_status_pages(folder: Path) -> list[StatusPage]:
     pages = []
     for path in _pages(folder):
         try:
-            data = path.read_bytes()[: STATUS.size]
-        except OSError:
+            data = read_bytes(path, MAX_PAGE_BYTES)[: STATUS.size]
+        except (FormatError, FileNotFoundError):
             continue
         if len(data) == STATUS.size and data.startswith(STATUS_MAGIC):
             _, pid, recorded, dropped, lost, last_errno, step, name = STATUS.unpack(data)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from stepscope.errors import FormatError, RunNotFoundError, UsageError
 from stepscope.model import names
 from stepscope.model.event import Batch, EventType
+from stepscope.model.meta import Meta
 from stepscope.model.process import ProcessInfo
 from stepscope.model.trace import Losses, Trace
 from stepscope.store.frames import FramesReader
@@ -133,7 +134,7 @@ def _remarks(reader: FramesReader) -> Iterator[tuple[str, int]]:
         yield f"{reader.path.name} has {reader.lost_events} events without a name", 0
 
 
-def _losses(run: Path, meta: dict[str, object], present: list[Segment]) -> Losses:
+def _losses(run: Path, meta: Meta, present: list[Segment]) -> Losses:
     notes: list[tuple[str, int]] = []
     left_out = read_left_out(run).events
     for segment in present:
@@ -145,11 +146,11 @@ def _losses(run: Path, meta: dict[str, object], present: list[Segment]) -> Losse
     return Losses(dropped, lost, unreadable, tuple(text for text, _ in notes), left_out)
 
 
-def _counted(run: Path, meta: dict[str, object]) -> tuple[int, int]:
+def _counted(run: Path, meta: Meta) -> tuple[int, int]:
     """Dropped and lost events: as the launcher noted them, or as the processes say themselves."""
     noted = meta.get("losses")
-    if isinstance(noted, dict):
-        return int(noted.get("dropped_events", 0)), int(noted.get("lost_events", 0))
+    if noted is not None:
+        return noted.get("dropped_events", 0), noted.get("lost_events", 0)
     folder = status_folder_of(run, meta)
     pages = read_status_pages(folder) if folder is not None else []
     return sum(page.dropped for page in pages), sum(page.lost for page in pages)

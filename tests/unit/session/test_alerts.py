@@ -139,7 +139,7 @@ def test_what_a_server_refuses_does_not_wait(
     [
         ({}, "the run does not say by which rules it was watched"),
         ({"watch_file": "/gone/rules.toml"}, "there is no such file: name the file with --rules"),
-        ({"watch_file": 5}, "the run does not say by which rules it was watched"),
+        ({"watch_file": 5}, "meta.watch_file should be text"),
         ({"watch_file": "default"}, "it is not in the rules any more"),
     ],
 )

@@ -86,7 +86,7 @@ def test_a_run_whose_name_is_a_number_comes_before_a_process(status: Path) -> No
     [
         ({"ended_unix": 5.0}, "a-run is over: stepscope report"),
         ({"status_folder": None}, "was not started by stepscope run"),
-        ({"launcher_pid": "x"}, "was not started by stepscope run"),
+        ({"launcher_pid": "x"}, "meta.launcher_pid should be a whole number"),
         ({"host": {"name": "far-away"}}, "runs on far-away"),
         ({"launcher_pid": NO_PROCESS}, "goes on no more, or its launcher"),
         ({"status_folder": "/nonexistent/x"}, "has no status folder x in /dev/shm"),

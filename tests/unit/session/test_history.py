@@ -65,7 +65,9 @@ def test_runs_without_the_figure_are_left_out_and_counted(
     (runs / "run-4" / "summary.json").write_text("{")
 
     assert main(["history", str(runs), "--name", "run-*"]) == 0
-    assert "2 of 10 runs have no figure for step: left out." in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "1 folder was skipped: run-4: " in said
+    assert "1 of 9 runs have no figure for step: left out." in said
 
 
 def test_a_metric_that_does_not_exist_is_refused_with_those_that_do(runs: Path) -> None:

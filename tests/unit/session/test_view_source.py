@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stepscope.errors import StepscopeError
+from stepscope.errors import FormatError
 from stepscope.model.live import RunState
 from stepscope.session.view_source import ViewSource
 from stepscope.store.live import write_live
@@ -142,9 +143,10 @@ def test_who_answers_is_not_gone_whatever_its_number_means_here(run: Path) -> No
 
 
 @pytest.mark.parametrize("meta", [{"host": "here"}, {"launcher_pid": "x"}, {"launcher_pid": -1}])
-def test_a_run_of_which_nothing_can_be_told_is_waited_for(run: Path, meta: dict[str, Any]) -> None:
+def test_a_run_with_a_damaged_meta_is_refused(run: Path, meta: dict[str, Any]) -> None:
     write_meta(run, _meta(**meta))
-    assert ViewSource(run, Clock()).next().state is RunState.STARTING
+    with pytest.raises(FormatError, match=f"meta.{next(iter(meta))}"):
+        ViewSource(run, Clock()).next()
 
 
 def test_where_nobody_answers_the_events_are_read(run: Path) -> None:

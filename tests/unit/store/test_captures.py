@@ -58,7 +58,7 @@ def _without(key: str) -> Any:
         (_without("schema"), "capture schema None"),
         (_without("summary"), "it has no summary"),
         (_without("title"), "has no title"),
-        (lambda plain: plain | {"summary": {}}, "The summary is not whole"),
+        (lambda plain: plain | {"summary": {}}, "summary has no steps"),
         (lambda plain: plain | {"seconds": "long"}, "capture.seconds should be a number"),
         (lambda plain: plain | {"stacks": [{"phase": 1}]}, "capture.stacks"),
         (lambda plain: plain | {"request": []}, "capture.request"),
