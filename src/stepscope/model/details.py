@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from stepscope.model.checkpoint_details import Checkpointing
 from stepscope.model.finding import Location
@@ -116,6 +116,18 @@ class FlameNode:
     children: tuple[FlameNode, ...] = ()
 
 
+class _MaxDepth(NamedTuple):
+    """A limit for `model/plain.py`: whoever draws a flame goes down level by level."""
+
+    levels: int
+
+    def problem(self, flame: FlameNode | None) -> str:
+        level = [] if flame is None else [flame]
+        for _ in range(self.levels):
+            level = [child for node in level for child in node.children]
+        return "is nested too deeply" if level else ""
+
+
 @dataclass(frozen=True, slots=True)
 class PhaseStacks:
     """Where the time of a phase went: of the training thread, of the other threads of its process
@@ -126,7 +138,7 @@ class PhaseStacks:
     ms: float
     samples: int
     lines: tuple[HotLine, ...] = ()  # of the user's own files, the dearest first
-    flame: FlameNode | None = None
+    flame: Annotated[FlameNode | None, _MaxDepth(200)] = None
 
 
 class LayerTime(NamedTuple):

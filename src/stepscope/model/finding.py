@@ -54,7 +54,7 @@ class Finding:
     confidence: 0 to 1, from how well the evidence separates this cause from others.
     """
 
-    kind: Annotated[str, Known(KINDS)]
+    kind: Annotated[str, Known(tuple(KINDS))]
     title: str
     share: Share
     severity: Share

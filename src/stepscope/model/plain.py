@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
+from itertools import cycle
 from typing import (
     Annotated,
     Any,
@@ -50,6 +51,7 @@ __all__ = [
 ]
 
 LARGEST = 1e39  # No number in a document is larger. A loss of type float32 ends below it.
+_Decoder = Callable[[Any], Any]
 _SCALARS = (str, int, float, bool)
 _AS_IT_IS = frozenset({str, int, bool, type(None)})
 _MAX_DIGITS = 40  # of a whole number: as many as LARGEST has
@@ -185,91 +187,140 @@ def from_plain(kind: Any, plain: Any, where: str) -> Any:
     FormatError says which part, counted from `where`, is something else.
     """
     try:
-        return _made(kind, plain, where)
+        return _decoder(kind)(plain)
+    except _MismatchError as error:
+        raise FormatError(f"{where}{''.join(reversed(error.path))} {error}.") from None
     except RecursionError as error:
         raise FormatError(f"{where} is nested too deeply.") from error
 
 
-def _made(kind: Any, plain: Any, where: str) -> Any:
-    origin = get_origin(kind)
-    if origin is Annotated:
-        inner, *limits = get_args(kind)
-        if isinstance(limits[0], Shaped):
-            return _made(limits[0].kind, plain, where)
-        is_scalar = inner in _SCALARS
-        made = _scalar(inner, plain, where) if is_scalar else _made(inner, plain, where)
-        return _checked(made, limits, where)
-    if origin in (Union, types.UnionType):
-        (inner,) = (one for one in get_args(kind) if one is not type(None))
-        return None if plain is None else _made(inner, plain, where)
-    if origin is tuple:
-        return _tuple(get_args(kind), plain, where)
-    if origin is list:
-        return list(_tuple((*get_args(kind), Ellipsis), plain, where))
-    if origin is not None:  # a Mapping[str, …]
-        inner = get_args(kind)[1]
-        named = _expect(dict, plain, where).items()
-        return {name: _made(inner, one, f"{where}.{name}") for name, one in named}
-    if kind is Any:
-        return plain
-    if kind in _SCALARS:
-        made = _scalar(kind, plain, where)
-        return _checked(made, _MODERATE, where) if kind in (int, float) else made
-    if kind is BottleneckType:
-        return _member(BottleneckType.register, _expect(str, plain, where), where)
-    if issubclass(kind, StrEnum):
-        return _member(kind, _expect(str, plain, where), where)
-    return _object(kind, plain, where)
+class _MismatchError(Exception):
+    """What is wrong; every container that it leaves adds its part of the way, from the inside."""
 
-
-def _scalar(kind: Any, plain: Any, where: str) -> Any:
-    return _number(plain, where) if kind is float else _expect(kind, plain, where)
-
-
-def _checked(value: Any, limits: Collection[Any], where: str) -> Any:
-    for limit in limits:
-        problem = limit.problem(value)
-        if problem:
-            raise FormatError(f"{where} {problem}.")
-    return value
-
-
-def _tuple(inner: tuple[Any, ...], plain: Any, where: str) -> tuple[Any, ...]:
-    listed = _expect(list, plain, where)
-    if len(inner) == 2 and inner[1] is Ellipsis:
-        inner = inner[:1] * len(listed)
-    elif len(inner) != len(listed):
-        raise FormatError(f"{where} should have {len(inner)} parts, and has {len(listed)}.")
-    return tuple(
-        _made(kind, one, f"{where}[{at}]")
-        for at, (kind, one) in enumerate(zip(inner, listed, strict=True))
-    )
-
-
-def _member(kind: Callable[[str], Any], text: str, where: str) -> Any:
-    try:
-        return kind(text)
-    except ValueError as error:
-        if isinstance(kind, type) and issubclass(kind, StrEnum):
-            error = ValueError(f"should be one of {', '.join(kind)}")
-        raise FormatError(f"{where} {error}.") from None
-
-
-def _object(kind: Any, plain: Any, where: str) -> Any:
-    given = _expect(dict, plain, where)
-    made = {}
-    for name, (inner, needed) in _fields_of(kind).items():
-        if name in given:
-            made[name] = _made(inner, given[name], f"{where}.{name}")
-        elif needed:
-            raise FormatError(f"{where} has no {name}.")
-    # A typed dict is a document that others may add to: they find again what they wrote.
-    return {**given, **made} if is_typeddict(kind) else kind(**made)
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.path: list[str] = []
 
 
 @cache
-def _fields_of(kind: Any) -> dict[str, tuple[Any, bool]]:
-    """Type of each field, and whether it must be given."""
+def _decoder(kind: Any) -> _Decoder:
+    """The function that makes a value of that type. Cached: a flame has thousands of nodes."""
+    origin = get_origin(kind)
+    if origin is Annotated:
+        return _annotated(*get_args(kind))
+    if origin in (Union, types.UnionType):
+        (inner,) = (one for one in get_args(kind) if one is not type(None))
+        decode = _decoder(inner)
+        return lambda plain: None if plain is None else decode(plain)
+    if origin is tuple:
+        return _tuple_of(get_args(kind))
+    if origin is list:
+        of_all = _tuple_of((*get_args(kind), Ellipsis))
+        return lambda plain: list(of_all(plain))
+    if origin is not None:  # a Mapping[str, …]
+        return _mapping_of(get_args(kind)[1])
+    if kind is Any:
+        return lambda plain: plain
+    if kind in _SCALARS:
+        return _limited(_scalar(kind), _MODERATE) if kind in (int, float) else _scalar(kind)
+    if kind is BottleneckType:
+        return _member(BottleneckType.register, "a lower-case name")
+    if issubclass(kind, StrEnum):
+        return _member(kind, f"one of {', '.join(kind)}")
+    return _object(kind)
+
+
+def _annotated(kind: Any, *limits: Any) -> _Decoder:
+    if isinstance(limits[0], Shaped):
+        return _decoder(limits[0].kind)
+    return _limited(_scalar(kind) if kind in _SCALARS else _decoder(kind), limits)
+
+
+def _limited(decode: _Decoder, limits: Collection[Any]) -> _Decoder:
+    def limited(plain: Any) -> Any:
+        value = decode(plain)
+        for limit in limits:
+            problem = limit.problem(value)
+            if problem:
+                raise _MismatchError(problem)
+        return value
+
+    return limited
+
+
+def _scalar(kind: type) -> _Decoder:
+    return _number if kind is float else lambda plain: _expect(kind, plain)
+
+
+def _tuple_of(kinds: tuple[Any, ...]) -> _Decoder:
+    any_length = len(kinds) == 2 and kinds[1] is Ellipsis
+    decoders = [_decoder(kind) for kind in (kinds[:1] if any_length else kinds)]
+
+    def made(plain: Any) -> tuple[Any, ...]:
+        listed, parts = _expect(list, plain), []
+        if not any_length and len(listed) != len(decoders):
+            raise _MismatchError(f"should have {len(decoders)} parts, and has {len(listed)}")
+        try:
+            for decode, one in zip(cycle(decoders), listed):  # noqa: B905 - one of them is endless
+                parts.append(decode(one))
+        except _MismatchError as error:
+            error.path.append(f"[{len(parts)}]")
+            raise
+        return tuple(parts)
+
+    return made
+
+
+def _mapping_of(kind: Any) -> _Decoder:
+    decode = _decoder(kind)
+
+    def made(plain: Any) -> dict[str, Any]:
+        name, parts = "", {}
+        try:
+            for name, one in _expect(dict, plain).items():
+                parts[name] = decode(one)
+        except _MismatchError as error:
+            error.path.append(f".{name:.60}")
+            raise
+        return parts
+
+    return made
+
+
+def _member(kind: Callable[[str], Any], words: str) -> _Decoder:
+    def made(plain: Any) -> Any:
+        try:
+            return kind(_expect(str, plain))
+        except ValueError:
+            raise _MismatchError(f"should be {words}") from None
+
+    return made
+
+
+def _object(kind: Any) -> _Decoder:
+    def made(plain: Any) -> Any:
+        given = _expect(dict, plain)
+        known, needed = _fields_of(kind)
+        if missing := needed - given.keys():
+            raise _MismatchError(f"has no {next(name for name, _ in known if name in missing)}")
+        name, parts = "", {}
+        try:
+            for name, decode in known:
+                if name in given:
+                    parts[name] = decode(given[name])
+        except _MismatchError as error:
+            error.path.append(f".{name}")
+            raise
+        # A typed dict is a document that others may add to: they find again what they wrote.
+        return {**given, **parts} if is_typeddict(kind) else kind(**parts)
+
+    return made
+
+
+@cache
+def _fields_of(kind: Any) -> tuple[list[tuple[str, _Decoder]], set[str]]:
+    """The decoder of each field, and the names of those that must be given. Asked for when the first value is
+    made, and not with the decoder of the class: a flame has flames in it."""
     hints = get_type_hints(kind, include_extras=True)
     if is_typeddict(kind):
         optional = set(kind.__optional_keys__)
@@ -281,20 +332,20 @@ def _fields_of(kind: Any) -> dict[str, tuple[Any, bool]]:
         }
     else:
         optional = set(kind._field_defaults)
-    return {name: (hint, name not in optional) for name, hint in hints.items()}
+    return [(name, _decoder(hint)) for name, hint in hints.items()], hints.keys() - optional
 
 
-def _expect(kind: type, plain: Any, where: str) -> Any:
+def _expect(kind: type, plain: Any) -> Any:
     if isinstance(plain, kind) and (kind is bool or not isinstance(plain, bool)):
         return plain
-    raise FormatError(f"{where} should be {_WORDS[kind]}, and is {_shown(plain)}.")
+    raise _MismatchError(f"should be {_WORDS[kind]}, and is {_shown(plain)}")
 
 
-def _number(plain: Any, where: str) -> float:
+def _number(plain: Any) -> float:
     if isinstance(plain, bool) or not isinstance(plain, int | float):
-        raise FormatError(f"{where} should be a number, and is {_shown(plain)}.")
+        raise _MismatchError(f"should be a number, and is {_shown(plain)}")
     if not -LARGEST <= plain <= LARGEST:  # NaN is not either
-        raise FormatError(f"{where} is no finite number.")
+        raise _MismatchError("is no finite number")
     return float(plain)
 
 
