@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -51,11 +52,11 @@ def damaged_json(document: Any, random: Random) -> bytes:
 def _damage_one(document: Any, random: Random) -> Any:
     places = list(_places(document))
     if not places or random.random() < 0.01:
-        return random.choice(ODD_VALUES)
+        return _odd_value(random)
     holder, key = random.choice(places)
     choice = random.random()
     if choice < 0.7:
-        holder[key] = random.choice(ODD_VALUES)
+        holder[key] = _odd_value(random)
     elif choice < 0.8:
         del holder[key]
     elif choice < 0.9:
@@ -65,10 +66,15 @@ def _damage_one(document: Any, random: Random) -> Any:
         except (KeyError, IndexError):
             holder[key] = None
     elif isinstance(holder, dict):
-        holder[str(random.choice(ODD_VALUES))[:80]] = holder.pop(key)
+        holder[str(_odd_value(random))[:80]] = holder.pop(key)
     else:
-        holder.insert(key, random.choice(ODD_VALUES))
+        holder.insert(key, _odd_value(random))
     return document
+
+
+def _odd_value(random: Random) -> Any:
+    """A copy: further damage may reach into a list or an object."""
+    return deepcopy(random.choice(ODD_VALUES))
 
 
 def _places(document: Any) -> Iterator[tuple[Any, Any]]:
