@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from stepscope.model.plain import Count, Nanoseconds, Range
+from stepscope.model.plain import Count, Known, Nanoseconds, Range
 
 __all__ = ["ProcessInfo"]
 
@@ -20,7 +20,7 @@ class ProcessInfo:
     rank: Annotated[int, Range(0, 1 << 30)]  # 0 where there are no ranks
     world_size: Count
     host: str
-    role: str  # "program", or "launcher" for the process that samples the host
+    role: Annotated[str, Known(("program", "launcher"))]  # "program", or "launcher" for the process that samples the host
     argv: tuple[str, ...]
     python: str
     core: str  # "native" or "python"

@@ -14,6 +14,7 @@ import pyarrow.ipc
 from stepscope.errors import FormatError
 from stepscope.model.event import COLUMNS, Batch
 from stepscope.model.process import ProcessInfo
+from stepscope.store.files import open_file
 from stepscope.store.process import process_from_json, process_to_json
 
 __all__ = ["EVENT_FIELDS", "ArrowReader", "ArrowWriter", "Position", "to_batch", "to_record_batch"]
@@ -173,11 +174,17 @@ class ArrowReader:
 def _open(path: Path) -> tuple[Any, Any, ProcessInfo | None, int]:
     """The file, the stream, whose it is and how thin; None: nothing complete stands in it."""
     try:
-        source = pa.OSFile(os.fsencode(path), "rb")
+        file = open_file(path)
+    except FileNotFoundError as error:
+        raise FormatError(f"{path} is gone.") from error
+    try:
+        source = pa.OSFile(b"/dev/fd/%d" % file, "rb")  # Arrow takes no descriptor.
     except OSError as error:
         raise FormatError(
             f"{path} cannot be read ({os.strerror(error.errno or 0)}): check its permissions."
         ) from error
+    finally:
+        os.close(file)
     if source.size() == 0:
         return source, None, None, 0
     try:

@@ -18,6 +18,7 @@ from stepscope.model.memory_events import EventRange
 from stepscope.record.frames import ROW_BYTES
 from stepscope.store.frames import FramesReader, batch_of
 from stepscope.store.layout import Segment, frames_number, part_number
+from stepscope.store.sound import sound
 
 __all__ = ["BatchIndex"]
 
@@ -69,13 +70,13 @@ class BatchIndex:
             for batch in reader.batches():
                 if batch.names[batch.columns["name"][0]] != names.TRACKED_TOTALS:
                     continue
-                payload_bytes = 8 + batch.count * ROW_BYTES
+                payload_bytes = 8 + reader.rows * ROW_BYTES
                 times, steps = batch.columns["time_ns"], batch.columns["step"].tolist()
                 self._places.append(
                     _Place(
                         reader.path,
                         reader.offset - (payload_bytes + 7 & ~7),
-                        batch.count,
+                        reader.rows,
                         times[0],
                         times[batch.count - 1],
                         min(steps),
@@ -133,14 +134,12 @@ class BatchIndex:
         parts = self._arrows
         if not parts:
             return
-        from stepscope.store.arrow import to_batch
         from stepscope.store.parts import PartsReader
 
         reader = PartsReader(Segment(self.base, parts, ()))
-        for record_batch in reader.record_batches():
+        for batch in reader.batches():
             if reader.covers.file in held:
                 continue
-            batch = to_batch(record_batch)
             times, steps = batch.columns["time_ns"].tolist(), batch.columns["step"].tolist()
             if wanted.touches(min(times), max(times), min(steps), max(steps)):
                 yield batch
@@ -155,4 +154,4 @@ def _has_number(path: Path) -> bool:
 
 def _read(file: Descriptor, place: _Place) -> Batch:
     payload = os.pread(file.fileno(), 8 + place.rows * ROW_BYTES, place.offset)
-    return batch_of(memoryview(payload), place.names)
+    return sound(batch_of(memoryview(payload), place.names))

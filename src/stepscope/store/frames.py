@@ -25,7 +25,9 @@ from stepscope.record.frames import (
     ROW_BYTES,
     SCHEMA,
 )
+from stepscope.store.files import open_file
 from stepscope.store.process import process_from_json
+from stepscope.store.sound import sound
 
 __all__ = ["FramesReader", "batch_of"]
 
@@ -51,7 +53,8 @@ class FramesReader:
         self.process: ProcessInfo | None = None  # known once the file has a complete header
         self.offset = 0  # after the last batch that was read
         self.damage = ""  # why the rest of the file cannot be read; "": it can
-        self.lost_events = 0  # events of frames that are whole but make no sense
+        self.rows = 0  # events of the last batch, before those without sense were dropped
+        self.lost_events = 0  # dropped because they make no sense (store/sound.py)
         self.names: dict[int, str] = {}
         self._after = after
 
@@ -62,11 +65,9 @@ class FramesReader:
     def batches(self) -> Iterator[Batch]:
         """As read_new, but holds only a part of a large file in memory."""
         try:
-            file = Descriptor.open(self.path, os.O_RDONLY)
+            file = Descriptor(open_file(self.path))
         except FileNotFoundError:
             return
-        except OSError as error:
-            raise FormatError(_unreadable(self.path, error)) from error
         try:
             while not self.damage and (chunk := self._read_chunk(file)):
                 before = self.offset
@@ -162,14 +163,10 @@ class FramesReader:
             raise _DamageError("a batch has another size than it says")
         if count == 0:
             return None
-        batch = batch_of(payload, self.names)
-        used = set(batch.columns["text"])
-        used.discard(0)
-        used.update(batch.columns["name"])
-        if not used <= self.names.keys():
-            self.lost_events += count
-            return None
-        return batch
+        batch = sound(batch_of(payload, self.names))
+        self.rows = count
+        self.lost_events += count - batch.count
+        return batch if batch.count else None
 
 
 def batch_of(payload: memoryview, names: Mapping[int, str]) -> Batch:

@@ -8,9 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from stepscope.errors import FormatError
+from stepscope.model.event import Batch
 from stepscope.model.process import ProcessInfo
-from stepscope.store.arrow import ArrowReader, Position
+from stepscope.store.arrow import ArrowReader, Position, to_batch
 from stepscope.store.layout import Segment, part_number, segments
+from stepscope.store.sound import sound
 
 __all__ = ["PartsReader"]
 
@@ -26,6 +28,7 @@ class PartsReader:
         self._segment = segment
         self.process: ProcessInfo | None = None  # known with the first part that has a header
         self.covers = Position()  # the frames up to there have been given out
+        self.lost_events = 0  # dropped because they make no sense (store/sound.py)
         self.torn: list[str] = []  # names of parts whose last batch was cut off
 
     def record_batches(self) -> Iterator[pa.RecordBatch]:
@@ -41,6 +44,14 @@ class PartsReader:
                 continue
             yield from self._new_ones(reader)
             reader.close()
+
+    def batches(self) -> Iterator[Batch]:
+        """The same events as `record_batches`, but for those that make no sense."""
+        for record_batch in self.record_batches():
+            batch = sound(to_batch(record_batch))
+            self.lost_events += record_batch.num_rows - batch.count
+            if batch.count:
+                yield batch
 
     def position(self) -> Position:
         """Up to where the frames stand in the stream, by its last part."""

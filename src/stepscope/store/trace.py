@@ -97,15 +97,15 @@ def _batches(segment: Segment, notes: list[tuple[str, int]]) -> Iterator[Batch]:
     done_file, done_offset = -1, 0
     gap = FramesGap()
     if segment.arrows:
-        from stepscope.store.arrow import to_batch
         from stepscope.store.parts import PartsReader
 
         parts = PartsReader(segment)
-        for record_batch in parts.record_batches():
-            batch = to_batch(record_batch)
+        for batch in parts.batches():
             gap.passed(batch, parts.covers.file)
             yield batch
         done_file, done_offset = parts.covers
+        if parts.lost_events:
+            notes.append((_senseless(segment.base.name, parts.lost_events), 0))
         if not segment.frames:
             notes += (
                 (f"{name} is cut off after its last complete batch", 0) for name in parts.torn
@@ -131,7 +131,11 @@ def _remarks(reader: FramesReader) -> Iterator[tuple[str, int]]:
     elif unread:
         yield f"{reader.path.name} was cut off in the middle of a batch", unread
     if reader.lost_events:
-        yield f"{reader.path.name} has {reader.lost_events} events without a name", 0
+        yield _senseless(reader.path.name, reader.lost_events), 0
+
+
+def _senseless(file: str, events: int) -> str:
+    return f"{file} has {events} events that make no sense: they are left out"
 
 
 def _losses(run: Path, meta: Meta, present: list[Segment]) -> Losses:

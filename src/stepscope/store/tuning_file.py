@@ -9,6 +9,7 @@ It can be written by hand:
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,8 @@ from typing import Any, Final
 
 from stepscope.errors import FormatError, UsageError
 from stepscope.model.change import Applied, Change
-from stepscope.store.files import write_text
+from stepscope.model.plain import from_json
+from stepscope.store.files import read_bytes, write_text
 
 __all__ = ["TUNING_FILE", "read_applied", "read_changes", "write_changes"]
 
@@ -96,23 +98,11 @@ def read_applied(path: Path) -> tuple[Applied, ...]:
     """What changes told of themselves in a run; () where there is no such file. A line that was cut
     off is left out."""
     try:
-        lines = path.read_text("utf-8", "replace").splitlines()
-    except OSError:
+        lines = read_bytes(path, _MAX_BYTES).splitlines()
+    except (FormatError, FileNotFoundError):
         return ()
-    found = []
+    found: list[Applied] = []
     for line in lines:
-        try:
-            told = json.loads(line)
-            found.append(
-                Applied(
-                    change=str(told["change"]),
-                    what=str(told["what"]),
-                    refused=bool(told["refused"]),
-                    file=told.get("file"),
-                    line=told.get("line"),
-                    function=told.get("function"),
-                )
-            )
-        except (ValueError, KeyError, TypeError):
-            continue
+        with contextlib.suppress(FormatError):
+            found.append(from_json(Applied, line, "applied"))
     return tuple(dict.fromkeys(found))

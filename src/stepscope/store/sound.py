@@ -1,0 +1,83 @@
+"""Drops events that no recorder of ours wrote: valid checksums do not make sense of the content."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from math import isfinite
+from typing import Final
+
+from stepscope.model import names
+from stepscope.model.event import COLUMNS, Batch, EventType
+from stepscope.model.event_texts import TEXTS, fits
+
+__all__ = ["sound"]
+
+_LONGEST_NS: Final = 1 << 60  # 36 years: since the start of the machine, and of a span
+_RANGES: Final = {
+    "time_ns": (0, _LONGEST_NS),
+    "duration_ns": (0, _LONGEST_NS),
+    # Of allocations and checkpoints: numbers and sizes.
+    "cpu_start_ns": (-_LONGEST_NS, _LONGEST_NS),
+    "cpu_ns": (-_LONGEST_NS, _LONGEST_NS),
+    "arg": (-(1 << 62), 1 << 62),
+    "type": (min(EventType), max(EventType)),
+}
+_LARGEST_VALUE: Final = 1e18
+# What a program reports about itself need not be a number.
+_ANY_VALUE: Final = (names.LOSS, names.METRIC)
+
+
+def sound(batch: Batch) -> Batch:
+    """The batch without events whose times, values, names or texts make no sense. Usually that is
+    the batch itself."""
+    wrong = set(_out_of_range(batch))
+    wrong.update(_without_name(batch))
+    wrong.update(_with_wrong_value(batch))
+    wrong.update(_with_wrong_text(batch, wrong))
+    if not wrong:
+        return batch
+    kept = [place for place in range(batch.count) if place not in wrong]
+    columns = {}
+    for column in COLUMNS:
+        values = batch.columns[column.name]
+        columns[column.name] = memoryview(array(column.code, [values[place] for place in kept]))
+    return Batch(len(kept), columns, batch.names)
+
+
+def _out_of_range(batch: Batch) -> Iterator[int]:
+    for name, (low, high) in _RANGES.items():
+        values = batch.columns[name].tolist()
+        if min(values) < low or max(values) > high:
+            yield from (place for place, one in enumerate(values) if not low <= one <= high)
+
+
+def _without_name(batch: Batch) -> Iterator[int]:
+    for column, none in (("name", ()), ("text", (0,))):
+        values = batch.columns[column].tolist()
+        unknown = set(values) - batch.names.keys() - set(none)
+        if unknown:
+            yield from (place for place, one in enumerate(values) if one in unknown)
+
+
+def _with_wrong_value(batch: Batch) -> Iterator[int]:
+    values = batch.columns["value"].tolist()
+    if all(map(isfinite, values)) and max(map(abs, values)) <= _LARGEST_VALUE:
+        return
+    known, numbers = batch.names, batch.columns["name"]
+    for place, one in enumerate(values):
+        # NaN fails the comparison.
+        if not abs(one) <= _LARGEST_VALUE and known.get(numbers[place]) not in _ANY_VALUE:
+            yield place
+
+
+def _with_wrong_text(batch: Batch, wrong: set[int]) -> Iterator[int]:
+    known, texts = batch.names, batch.columns["text"]
+    for number, places in batch.by_name.items():
+        name = known.get(number, "")
+        if name in TEXTS:
+            yield from (
+                place
+                for place in places
+                if place not in wrong and not fits(name, known.get(texts[place], ""))
+            )
