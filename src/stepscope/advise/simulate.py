@@ -138,7 +138,7 @@ class _Play:
         """When each batch had been used."""
         queues: list[list[int]] = [[] for _ in range(self.workers)]
         self._sent = 0
-        for _ in range(self.loader.prefetch):
+        for _ in range(min(self.loader.prefetch, self.batches)):
             for queue in queues:
                 self._send(queue)
         tasks: list[_Task | None] = [None] * self.workers

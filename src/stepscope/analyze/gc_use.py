@@ -171,7 +171,7 @@ def _frequent(generations: Sequence[GcGeneration]) -> str:
 
 
 def _long(longest_ms: float, step_ms: float | None) -> str:
-    if step_ms is None:
+    if not step_ms:
         if longest_ms <= MOST_PAUSE_MS:
             return ""
         return (

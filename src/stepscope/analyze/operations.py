@@ -196,7 +196,7 @@ class OperationFold:
             if kind == EventType.SPAN:
                 failed = bool(flags & Flag.FAILED)
                 self._waiting.append(_Run(identity, time_ns, time_ns + lasted_ns, arg, failed))
-            elif kind == EventType.MARK:
+            elif kind == EventType.MARK and name in _TOTALS:
                 self._state(identity).totals[_TOTALS[name]] = arg
 
     def _state(self, identity: str) -> _State:

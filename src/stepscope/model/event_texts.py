@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
 from stepscope.errors import FormatError
 from stepscope.model import names, traits
@@ -19,8 +19,12 @@ __all__ = ["TEXTS", "fits"]
 _NUMBER: Final = Range(-(1 << 62), 1 << 62)
 
 
+# How a loader behaves is played through, worker by worker.
+_Workers = Annotated[int, Range(0, 512)]
+
+
 class _LoaderSettings(TypedDict, total=False):
-    workers: Count | None
+    workers: _Workers | None
     batch_size: Count | None
     prefetch_factor: Count | None
     persistent_workers: bool | None

@@ -24,6 +24,7 @@ _RANGES: Final = {
     "type": (min(EventType), max(EventType)),
 }
 _LARGEST_VALUE: Final = 1e18
+_POSITIVE: Final = {names.HOST_CPU_COUNT: 0.01, names.HOST_MEMORY_TOTAL_BYTES: 1.0}  # divisors
 # What a program reports about itself need not be a number.
 _ANY_VALUE: Final = (names.LOSS, names.METRIC)
 
@@ -62,6 +63,9 @@ def _without_name(batch: Batch) -> Iterator[int]:
 
 def _with_wrong_value(batch: Batch) -> Iterator[int]:
     values = batch.columns["value"].tolist()
+    for name, place in batch.places(_POSITIVE):
+        if not values[place] >= _POSITIVE[name]:
+            yield place
     if all(map(isfinite, values)) and max(map(abs, values)) <= _LARGEST_VALUE:
         return
     known, numbers = batch.names, batch.columns["name"]
