@@ -261,7 +261,7 @@ def _tuple_of(kinds: tuple[Any, ...]) -> _Decoder:
         if not any_length and len(listed) != len(decoders):
             raise _MismatchError(f"should have {len(decoders)} parts, and has {len(listed)}")
         try:
-            for decode, one in zip(cycle(decoders), listed):  # noqa: B905 - one of them is endless
+            for decode, one in zip(cycle(decoders), listed):
                 parts.append(decode(one))
         except _MismatchError as error:
             error.path.append(f"[{len(parts)}]")
@@ -319,8 +319,8 @@ def _object(kind: Any) -> _Decoder:
 
 @cache
 def _fields_of(kind: Any) -> tuple[list[tuple[str, _Decoder]], set[str]]:
-    """The decoder of each field, and the names of those that must be given. Asked for when the first value is
-    made, and not with the decoder of the class: a flame has flames in it."""
+    """The decoder of each field, and the names of those that must be given. Made with the first
+    value, not with the decoder of the class, because a class may refer to itself."""
     hints = get_type_hints(kind, include_extras=True)
     if is_typeddict(kind):
         optional = set(kind.__optional_keys__)

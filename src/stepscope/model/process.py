@@ -20,7 +20,9 @@ class ProcessInfo:
     rank: Annotated[int, Range(0, 1 << 30)]  # 0 where there are no ranks
     world_size: Count
     host: str
-    role: Annotated[str, Known(("program", "launcher"))]  # "program", or "launcher" for the process that samples the host
+    role: Annotated[
+        str, Known(("program", "launcher"))
+    ]  # "program", or "launcher" for the process that samples the host
     argv: tuple[str, ...]
     python: str
     core: str  # "native" or "python"

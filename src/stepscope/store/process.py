@@ -10,6 +10,7 @@ from stepscope.model.process import ProcessInfo
 
 __all__ = ["process_from_json", "process_to_json"]
 
+
 def process_to_json(process: ProcessInfo) -> bytes:
     return json.dumps(dataclasses.asdict(process), separators=(",", ":")).encode()
 

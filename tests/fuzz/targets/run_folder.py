@@ -72,9 +72,11 @@ def document(name: str, file: str, read: Callable[[Path, Random], None]) -> Targ
         run = folder / "runs" / "whole"
         shutil.copytree(recorded_run(), run)
         write_plan_report(run, made_plan())
-        lines = (run / file).read_bytes().split(b"\n") if file.endswith(".jsonl") else [
-            (run / file).read_bytes()
-        ]
+        lines = (
+            (run / file).read_bytes().split(b"\n")
+            if file.endswith(".jsonl")
+            else [(run / file).read_bytes()]
+        )
         lines = [line for line in lines if line]
 
         def feed(random: Random) -> None:

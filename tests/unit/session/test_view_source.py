@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.errors import StepscopeError
-from stepscope.errors import FormatError
+from stepscope.errors import FormatError, StepscopeError
 from stepscope.model.live import RunState
 from stepscope.session.view_source import ViewSource
 from stepscope.store.live import write_live

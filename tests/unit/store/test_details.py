@@ -83,7 +83,10 @@ def test_what_is_missing_takes_its_default_and_what_is_not_known_is_passed_over(
         ({"timeline": {"rank": 0, "wall_ms": float("nan")}}, "NaN is not a number"),
         ({"timeline": {"rank": 0, "wall_ms": 10**400}}, "a number has 401 digits"),
         ({"timeline": TIMELINE | {"phases": ["forward"] * 3}}, "other phases than its own"),
-        ({"timeline": TIMELINE | {"buckets": [BUCKET] * 501}}, "timeline.buckets has a length outside of 0 to 500"),
+        (
+            {"timeline": TIMELINE | {"buckets": [BUCKET] * 501}},
+            "timeline.buckets has a length outside of 0 to 500",
+        ),
         ({"memory": {}}, "details.memory has no source"),
         (memory(peak={}), "devices[0].peak has no bytes"),
         (memory(points=[POINT] * 2001), "points has a length outside of 0 to 2000"),

@@ -61,7 +61,10 @@ def test_a_plan_that_is_not_there_is_told(tmp_path: Path) -> None:
         ("[1, 2]", "not the JSON"),
         ('{"segments": 3}', "should be a list"),
         ('{"segments": [{"module": 3}]}', "should be text"),
-        ('{"segments": [{"module": "a", "recompute": "os.system"}]}', "should be one of all, cheap"),
+        (
+            '{"segments": [{"module": "a", "recompute": "os.system"}]}',
+            "should be one of all, cheap",
+        ),
         ('{"segments": [{"module": "a", "first": 1}]}', "both first and last"),
         ('{"segments": [{"module": "a", "first": 3, "last": 1}]}', "ends before it begins"),
         ('{"segments": [{"module": "a"}, {"module": "a"}]}', "in it twice"),
