@@ -10,6 +10,7 @@ import io
 import sys
 
 from stepscope.errors import StepscopeError
+from stepscope.printer import say, write_line
 
 __all__ = ["main"]
 
@@ -22,18 +23,22 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return parse(sys.argv[1:] if arguments is None else arguments)()
     except StepscopeError as error:
-        line = " ".join(str(error).split())
-        print(f"stepscope: {line}", file=sys.stderr)  # noqa: T201
+        say(" ".join(str(error).split()))
         return 2
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stdout = None  # nothing is left to flush
         return 0
     except KeyboardInterrupt:
         return 130
+    except Exception:  # noqa: BLE001 - a traceback may quote what a file said, so we print it
+        import traceback
+
+        if sys.stderr is not None:
+            write_line(traceback.format_exc(), sys.stderr)
+        return 1
 
 
 def _write_what_can_be_written() -> None:
-    """What stdout has no characters for (a path need not be UTF-8) is spelled out, as on stderr;
-    in JSON that is the right way to write it. Where bytes of paths pass as they are, they do."""
+    """Spell out characters that the encoding of stdout lacks, as Python does on stderr."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")

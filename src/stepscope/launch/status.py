@@ -10,6 +10,8 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
+from stepscope.printer import in_one_line
+
 __all__ = ["NoStatusLine", "StatusLine", "open_status_line"]
 
 _SAVE: Final = "\0337"
@@ -81,8 +83,8 @@ class StatusLine(NoStatusLine):
         return True
 
     def _shown(self) -> str:
-        printable = "".join(each if each.isprintable() else " " for each in self._text)
-        return f"\033[7m{printable[: max(0, self._columns - 1)]}\033[0m"
+        shown = in_one_line(self._text)[: max(0, self._columns - 1)]
+        return f"\033[7m{shown}\033[0m"
 
     def _in_foreground(self) -> bool:
         """A background job must not draw on the terminal that someone else works on."""

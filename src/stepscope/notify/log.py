@@ -18,6 +18,7 @@ from stepscope.model.delivery import json_line, notice_key
 from stepscope.notify.levels import Level, level_of
 from stepscope.notify.options import Options
 from stepscope.notify.sink import SinkContext, SinkError
+from stepscope.printer import write_line
 
 __all__ = ["ECS_VERSION", "Log", "make"]
 
@@ -104,8 +105,7 @@ class _Stderr(_Lines):
     def info(self, line: str) -> None:
         if sys.stderr is None:
             raise ValueError("there is no stderr")
-        sys.stderr.write(f"{line}\n")
-        sys.stderr.flush()
+        write_line(line, sys.stderr)
 
 
 def _in_order(

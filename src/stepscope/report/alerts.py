@@ -13,7 +13,7 @@ from stepscope.model.alert import Alert
 from stepscope.model.alert_list import RunAlerts
 from stepscope.model.delivery import AlertRecord, DeliveryState, DeliveryStatus
 from stepscope.report.glyphs import Glyphs, glyphs_for
-from stepscope.report.visible import make_visible, shorten
+from stepscope.report.shorten import shorten
 from stepscope.report.watch_words import long_time, place, severity_word
 
 __all__ = ["render_alerts"]
@@ -32,7 +32,7 @@ def render_alerts(shown: Sequence[RunAlerts], console: Console, now_unix: float)
         console.print(_text(glyphs, "No run has alerts. Watch one with: stepscope run --watch …"))
     for one in shown:
         for part in _parts(one, glyphs, now_unix):
-            console.print(part, highlight=False)
+            console.print(part)
 
 
 def _parts(shown: RunAlerts, glyphs: Glyphs, now_unix: float) -> Iterator[RenderableType]:
@@ -115,4 +115,4 @@ def _indented(by: int, part: Text) -> Padding:
 
 
 def _text(glyphs: Glyphs, text: str, style: str = "") -> Text:
-    return Text(glyphs.text(make_visible(text)), style)
+    return Text(glyphs.text(text), style)

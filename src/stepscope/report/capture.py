@@ -27,7 +27,7 @@ def render_capture(capture: Capture, console: Console) -> None:
     if capture.summary.steps.count:
         render(capture.summary, console)
     for part in view.parts(with_title=not capture.summary.steps.count):
-        console.print(part, highlight=False)
+        console.print(part)
 
 
 class _View:

@@ -11,6 +11,7 @@ from html import escape
 
 from stepscope.model.cell import Cell
 from stepscope.model.summary import PhaseShare
+from stepscope.printer import make_visible
 from stepscope.report.figures import (
     advice,
     figures,
@@ -57,7 +58,7 @@ def as_html(cell: Cell) -> str:
         _advice(cell),
     ]
     style = f"font-family:sans-serif;font-size:13px;line-height:1.5;max-width:{_WIDTH}px"
-    return f'<div class="stepscope" style="{style}">{"".join(parts)}</div>'
+    return make_visible(f'<div class="stepscope" style="{style}">{"".join(parts)}</div>')
 
 
 def _bar(parts: Sequence[PhaseShare]) -> str:
@@ -151,7 +152,7 @@ def _advice(cell: Cell) -> str:
 
 def as_text(cell: Cell) -> str:
     """The same for a terminal."""
-    return "\n".join(_lines(cell))
+    return make_visible("\n".join(_lines(cell)))
 
 
 def _lines(cell: Cell) -> Iterator[str]:

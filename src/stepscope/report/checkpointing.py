@@ -11,8 +11,8 @@ from rich.text import Text
 from stepscope.model.checkpoint_details import CheckpointedLayer, Checkpointing
 from stepscope.report.glyphs import Glyphs
 from stepscope.report.plan import add_row, outcomes_table, plan_table
+from stepscope.report.shorten import shorten
 from stepscope.report.units import bytes_text, duration
-from stepscope.report.visible import shorten
 
 __all__ = ["checkpointing_parts"]
 

@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from stepscope.model.comparison import Comparison, Outcome, RunFigures
+from stepscope.printer import make_visible
 from stepscope.report.compare_words import FIGURES, PHASES, figure_cells, headline, phase_cells
 from stepscope.report.glyphs import Glyphs, glyphs_for
-from stepscope.report.visible import make_visible, shorten
+from stepscope.report.shorten import shorten
 
 __all__ = ["as_markdown", "render_comparison"]
 
@@ -29,7 +30,7 @@ _MARKDOWN_SPECIAL = "\\`*_{}[]<>|#"
 def render_comparison(comparison: Comparison, console: Console) -> None:
     glyphs = glyphs_for(console.encoding)
     for part in _parts(comparison, glyphs):
-        console.print(part, highlight=False)
+        console.print(part)
 
 
 def _parts(comparison: Comparison, glyphs: Glyphs) -> Iterator[RenderableType]:
@@ -66,7 +67,7 @@ def _table(glyphs: Glyphs, titles: Sequence[str], rows: Iterable[Sequence[str]])
 
 
 def _text(glyphs: Glyphs, text: str, style: str = "") -> Text:
-    return Text(glyphs.text(make_visible(text)), style)
+    return Text(glyphs.text(text), style)
 
 
 def _groups(comparison: Comparison) -> str:

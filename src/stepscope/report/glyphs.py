@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from stepscope.printer import make_visible
+
 __all__ = ["ASCII", "UNICODE", "Glyphs", "glyphs_for"]
 
 _PLAIN = str.maketrans({
@@ -20,7 +22,8 @@ class Glyphs(NamedTuple):
     unicode: bool
 
     def text(self, text: str) -> str:
-        """The text in characters that can be written."""
+        """The text in characters that can be written, hidden ones spelled out."""
+        text = make_visible(text)
         if self.unicode:
             return text
         plain = text.translate(_PLAIN)

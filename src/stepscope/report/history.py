@@ -14,8 +14,8 @@ from stepscope.model.comparison import Metric, percent_change
 from stepscope.model.history import HistoryRun, LevelChange, Series
 from stepscope.report.compare_words import value_text
 from stepscope.report.glyphs import Glyphs, glyphs_for
+from stepscope.report.shorten import shorten
 from stepscope.report.sparkline import bars
-from stepscope.report.visible import make_visible, shorten
 
 __all__ = ["render_history", "sparkline"]
 
@@ -28,7 +28,7 @@ def render_history(series: list[Series], console: Console) -> None:
     glyphs = glyphs_for(console.encoding)
     for one in series:
         for part in _parts(one, glyphs):
-            console.print(part, highlight=False)
+            console.print(part)
 
 
 def _parts(series: Series, glyphs: Glyphs) -> Iterator[RenderableType]:
@@ -97,4 +97,4 @@ def _indented(part: RenderableType) -> Padding:
 
 
 def _text(glyphs: Glyphs, text: str, style: str = "") -> Text:
-    return Text(glyphs.text(make_visible(text)), style)
+    return Text(glyphs.text(text), style)

@@ -24,6 +24,7 @@ from stepscope.model.phases import Phase
 from stepscope.model.source import Source
 from stepscope.model.summary import Summary
 from stepscope.model.timeline import Timeline
+from stepscope.printer import make_visible
 from stepscope.report import units
 from stepscope.report.charts import Chart, Line, bucket_label, line_chart, step_chart
 from stepscope.report.checkpoint_panel import checkpoint_panel
@@ -31,7 +32,7 @@ from stepscope.report.excerpts import Excerpts
 from stepscope.report.flames import lay_out
 from stepscope.report.memory_icicle import category_class
 from stepscope.report.memory_panel import memory_panel
-from stepscope.report.visible import make_visible, shorten
+from stepscope.report.shorten import shorten
 
 __all__ = ["render_memory_page", "render_page"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xml.etree import ElementTree as Xml
 
 from stepscope.model.comparison import Comparison, FigureRow, Judgement
+from stepscope.printer import make_visible
 from stepscope.report.compare_words import change, headline, interval, value_text
-from stepscope.report.visible import make_visible
 
 __all__ = ["as_junit"]
 

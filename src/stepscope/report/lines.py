@@ -28,7 +28,7 @@ def render_lines(profile: LineProfile, console: Console, source: Source, title: 
     left out. `total`: with what a line calls; `own`: without the Python functions it calls."""
     view = _View(profile, source, glyphs_for(console.encoding))
     for part in view.parts(title):
-        console.print(part, highlight=False)
+        console.print(part)
 
 
 class _View:

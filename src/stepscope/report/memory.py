@@ -22,8 +22,8 @@ from stepscope.report.memory_words import (
     verdict,
     where_measured,
 )
+from stepscope.report.shorten import shorten
 from stepscope.report.units import bytes_text
-from stepscope.report.visible import make_visible, shorten
 
 __all__ = ["render_memory"]
 
@@ -48,7 +48,7 @@ def render_memory(memory: Memory, name: str, console: Console) -> None:
     """Print it: verdict, the peak by category and by line, what grows, then the rest."""
     view = _View(memory, name, glyphs_for(console.encoding))
     for part in view.parts():
-        console.print(part, highlight=False)
+        console.print(part)
 
 
 class _View:
@@ -82,7 +82,7 @@ class _View:
         made = Text()
         for part in parts:
             text, style = (part, "") if isinstance(part, str) else part
-            made.append(self._glyphs.text(make_visible(text)), style)
+            made.append(self._glyphs.text(text), style)
         return made
 
     def _indented(self, text: Text, by: int = _INDENT) -> Padding:

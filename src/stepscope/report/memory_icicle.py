@@ -10,8 +10,8 @@ from stepscope.model.details import FlameNode
 from stepscope.model.memory import CATEGORIES, Peak, PeakPart
 from stepscope.report.flames import Frame, lay_out
 from stepscope.report.memory_words import by_category
+from stepscope.report.shorten import shorten
 from stepscope.report.units import bytes_text, percent
-from stepscope.report.visible import shorten
 
 __all__ = ["Icicle", "Piece", "category_class", "peak_icicle"]
 

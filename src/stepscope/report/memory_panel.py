@@ -19,8 +19,8 @@ from stepscope.model.memory import (
 from stepscope.report import memory_words
 from stepscope.report.charts import Chart, Tick, numbered_chart, stacked_chart, time_ticks
 from stepscope.report.memory_icicle import Icicle, peak_icicle
+from stepscope.report.shorten import shorten
 from stepscope.report.units import bytes_text, steps_text
-from stepscope.report.visible import shorten
 
 __all__ = ["DevicePanel", "MemoryPanel", "memory_panel"]
 

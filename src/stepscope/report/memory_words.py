@@ -18,8 +18,8 @@ from stepscope.model.memory import (
     Peak,
     PeakPart,
 )
+from stepscope.report.shorten import shorten
 from stepscope.report.units import bytes_text, duration, percent, steps_text
-from stepscope.report.visible import shorten
 
 __all__ = [
     "CategoryShare",

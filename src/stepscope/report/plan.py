@@ -13,8 +13,8 @@ from stepscope.model.checkpoint_plan import Outcome, PlanPoint, PlanReport
 from stepscope.report.checkpoint_panel import plan_rows
 from stepscope.report.glyphs import Glyphs, glyphs_for
 from stepscope.report.plan_words import blocks_by_worth, plan_verdict, size
+from stepscope.report.shorten import shorten
 from stepscope.report.units import duration, percent
-from stepscope.report.visible import make_visible, shorten
 
 __all__ = ["add_row", "outcomes_table", "plan_table", "render_plan"]
 
@@ -25,7 +25,7 @@ _BAR = 30
 def render_plan(report: PlanReport, name: str, console: Console) -> None:
     glyphs = glyphs_for(console.encoding)
     for part in _parts(report, name, glyphs):
-        console.print(part, highlight=False)
+        console.print(part)
 
 
 def _parts(report: PlanReport, name: str, glyphs: Glyphs) -> Iterator[RenderableType]:
@@ -117,4 +117,4 @@ def add_row(table: Table, glyphs: Glyphs, *cells: str, style: str = "") -> None:
 
 
 def _text(glyphs: Glyphs, text: str, style: str = "") -> Text:
-    return Text(glyphs.text(make_visible(text)), style)
+    return Text(glyphs.text(text), style)

@@ -45,7 +45,7 @@ def render(summary: Summary, console: Console, checkpointing: Checkpointing | No
     """Print a summary: verdict, breakdown, findings, memory, own cost, what was not seen."""
     view = _View(summary, glyphs_for(console.encoding), checkpointing)
     for part in view.parts():
-        console.print(part, highlight=False)
+        console.print(part)
 
 
 class _View:

@@ -13,7 +13,6 @@ from stepscope.model.trial import Speedup, Trial, Tuning, Verdict
 from stepscope.report.glyphs import Glyphs, glyphs_for
 from stepscope.report.plan import add_row
 from stepscope.report.units import duration, factor, percent
-from stepscope.report.visible import make_visible
 
 __all__ = ["render_proposals", "render_tuning"]
 
@@ -21,7 +20,7 @@ __all__ = ["render_proposals", "render_tuning"]
 def render_tuning(tuning: Tuning, name: str, console: Console) -> None:
     glyphs = glyphs_for(console.encoding)
     for part in _parts(tuning, name, glyphs):
-        console.print(part, highlight=False)
+        console.print(part)
 
 
 def _parts(tuning: Tuning, name: str, glyphs: Glyphs) -> Iterator[RenderableType]:
@@ -97,8 +96,8 @@ def render_proposals(changes: list[tuple[Change, str]], console: Console) -> Non
         settings = ", ".join(f"{key}={value}" for key, value in change.settings.items())
         predicted = "unknown" if change.predicted is None else factor(change.predicted)
         add_row(table, glyphs, change.name, change.title, predicted, settings, why)
-    console.print(table, highlight=False)
+    console.print(table)
 
 
 def _text(glyphs: Glyphs, text: str, style: str) -> Text:
-    return Text(glyphs.text(make_visible(text)), style)
+    return Text(glyphs.text(text), style)

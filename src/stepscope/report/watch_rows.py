@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rich.cells import cell_len
-from rich.console import Console
 from rich.text import Text
 
+from stepscope.printer import in_one_line
+from stepscope.report.console import console_on
 from stepscope.report.glyphs import Glyphs
 from stepscope.report.sparkline import bars, fitted
-from stepscope.report.visible import make_visible
 
 __all__ = ["Rows"]
 
 Part = str | tuple[str, str]  # a text, or one with its style
-_NOWHERE: Final = Console(file=io.StringIO())  # wrapping asks for one
+_NOWHERE: Final = console_on(io.StringIO())  # wrapping asks for one
 
 
 class Rows:
@@ -59,8 +59,7 @@ class Rows:
         made = Text(end="")
         for part in parts:
             text, style = (part, "") if isinstance(part, str) else part
-            flat = " ".join(text.splitlines()).replace("\t", " ")
-            made.append(self.glyphs.text(make_visible(flat)), style)
+            made.append(self.glyphs.text(in_one_line(text)), style)
         return made
 
     def _cut(self, text: Text, width: int) -> Text:

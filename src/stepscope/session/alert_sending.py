@@ -16,7 +16,7 @@ from stepscope.errors import StepscopeError, UsageError
 from stepscope.notify.build import ALERT_TYPES, make_sinks
 from stepscope.notify.courier import Courier
 from stepscope.notify.sink import AlertSink, SinkContext
-from stepscope.report.visible import make_visible
+from stepscope.printer import show
 from stepscope.session.watch_rules import check_rules, load_rules
 from stepscope.store.alerts import pending_everywhere
 from stepscope.store.leftovers import Leftovers
@@ -53,9 +53,9 @@ def send_waiting(wanted: str | None, rules: str | None = None) -> int:
         result for path, sinks in by_run.items() for result in _send(runs, Path(path), sinks, rules)
     ]
     for result in results:
-        print(make_visible(_words(result)))  # noqa: T201
+        show(_words(result))
     if not results:
-        print("Nothing waits to be delivered.")  # noqa: T201
+        show("Nothing waits to be delivered.")
     return int(any(result.waiting for result in results))
 
 

@@ -11,6 +11,7 @@ from stepscope.config import RUNS_FOLDER
 from stepscope.errors import StepscopeError
 from stepscope.model.alert_list import RunAlerts
 from stepscope.model.delivery import json_line
+from stepscope.printer import show
 from stepscope.store.alerts import alerts_of
 from stepscope.store.index import list_runs
 from stepscope.store.rundir import find_run, read_meta
@@ -31,13 +32,12 @@ def show_alerts(options: AlertsOptions) -> None:
     shown = read_alerts(options)
     if options.json:
         for one in shown:
-            print(json_line(one.to_dict()))  # noqa: T201
+            show(json_line(one.to_dict()))
         return
-    from rich.console import Console
-
     from stepscope.report.alerts import render_alerts
+    from stepscope.report.console import console_on
 
-    render_alerts(shown, Console(file=sys.stdout), time.time())
+    render_alerts(shown, console_on(sys.stdout), time.time())
 
 
 def read_alerts(options: AlertsOptions) -> list[RunAlerts]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from stepscope.errors import StepscopeError, UsageError
 from stepscope.model.capture import Capture
 from stepscope.model.capture_request import CaptureRequest
+from stepscope.printer import show
 from stepscope.session.capture_progress import show_progress
 from stepscope.session.capture_target import Target, find_target, is_alive
 from stepscope.session.capturing import ANSWER_S
@@ -83,16 +84,15 @@ def _wait(
 def _show(found: Capture, target: Target, number: int, *, json: bool) -> None:
     path = target.run / capture_path(number)
     if json:
-        print(plain_json.dumps(read_json(path)))  # noqa: T201
+        show(plain_json.dumps(read_json(path)))
         return
     if not found.details.ranks:
         raise StepscopeError(" ".join(found.details.notes) or "Nothing was captured.")
-    from rich.console import Console
-
     from stepscope.report.capture import render_capture
+    from stepscope.report.console import console_on
 
-    render_capture(found, Console(file=sys.stdout))
-    print(f"\nkept in {_short(path)}")  # noqa: T201
+    render_capture(found, console_on(sys.stdout))
+    show(f"\nkept in {_short(path)}")
 
 
 def _short(path: Path) -> str:

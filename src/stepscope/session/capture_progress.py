@@ -22,12 +22,13 @@ def show_progress(
     if not wanted or sys.stderr is None or not sys.stderr.isatty():
         yield lambda: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    from stepscope.report.console import console_on
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     before, began_s = _steps(target), time.monotonic()
-    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
+    with Progress(*columns, console=console_on(sys.stderr), transient=True) as bar:
         task = bar.add_task("waiting for the program", total=request.steps)
 
         def tick() -> None:

@@ -19,6 +19,7 @@ from stepscope.launch.command import Command, resolve_command
 from stepscope.launch.environment import child_environment
 from stepscope.launch.process import Child, die_as, signals_held, start, stop_self
 from stepscope.launch.status import open_status_line
+from stepscope.printer import write_line
 from stepscope.session.plan_show import is_planned, plan_exit_code, show_plan
 from stepscope.session.show import show_summary, summary_as_line
 from stepscope.session.troubles import Troubles, say
@@ -160,7 +161,7 @@ def _tell(
         say(line)
     if summary is not None and options.json and sys.stderr is not None:
         with troubles.guard("writing JSON"):
-            print(summary_as_line(summary), file=sys.stderr, flush=True)  # noqa: T201
+            write_line(summary_as_line(summary), sys.stderr)
 
 
 def _named(run: Path) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.config import RUNS_FOLDER
 from stepscope.errors import FormatError, UsageError
+from stepscope.printer import show
 from stepscope.session.run_groups import find_runs
 from stepscope.store.light import import_pyarrow_lightly
 from stepscope.store.summary import read_summary
@@ -94,13 +95,13 @@ def _write(comparison: Comparison, options: CompareOptions) -> None:
     if options.markdown is not None and not on_stdout:
         _save(options.markdown, as_markdown(comparison))
     if options.json:
-        print(json.dumps(comparison.to_dict(), ensure_ascii=False))  # noqa: T201
+        show(json.dumps(comparison.to_dict(), ensure_ascii=False))
     elif on_stdout:
-        print(as_markdown(comparison), end="")  # noqa: T201
+        show(as_markdown(comparison), end="")
     else:
-        from rich.console import Console
+        from stepscope.report.console import console_on
 
-        render_comparison(comparison, Console(file=sys.stdout))
+        render_comparison(comparison, console_on(sys.stdout))
 
 
 def _save(path: Path, text: str) -> None:

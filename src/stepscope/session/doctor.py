@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from stepscope import __version__
 from stepscope.config import RUNS_FOLDER
+from stepscope.printer import show
 
 __all__ = ["Check", "examine", "show_doctor"]
 
@@ -29,7 +30,7 @@ def show_doctor() -> None:
     checks = list(examine())
     width = max(len(check.topic) for check in checks)
     for check in checks:
-        print(f"{'✓' if check.well else '✗'} {check.topic.ljust(width)}  {check.found}")  # noqa: T201
+        show(f"{'✓' if check.well else '✗'} {check.topic.ljust(width)}  {check.found}")
 
 
 def examine() -> Iterator[Check]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from stepscope.errors import UsageError
 from stepscope.notify.grafana import dashboard
+from stepscope.printer import show
 
 __all__ = ["write_dashboard"]
 
@@ -15,7 +16,7 @@ def write_dashboard(path: Path | None) -> None:
     """None: to standard output."""
     text = json.dumps(dashboard(), indent=2) + "\n"
     if path is None:
-        print(text, end="")  # noqa: T201
+        show(text, end="")
         return
     try:
         path.write_text(text, "utf-8")

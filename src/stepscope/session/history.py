@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.errors import RunNotFoundError, StepscopeError, UsageError
+from stepscope.printer import show
 from stepscope.session.troubles import say, say_skipped
 from stepscope.store.index import RunEntry, list_runs
 from stepscope.store.summary import read_summary
@@ -32,13 +33,12 @@ def show_history(options: HistoryOptions) -> None:
     """On stdout."""
     series = read_history(options)
     if options.json:
-        print(json.dumps([one.to_dict() for one in series], ensure_ascii=False))  # noqa: T201
+        show(json.dumps([one.to_dict() for one in series], ensure_ascii=False))
         return
-    from rich.console import Console
-
+    from stepscope.report.console import console_on
     from stepscope.report.history import render_history
 
-    render_history(series, Console(file=sys.stdout))
+    render_history(series, console_on(sys.stdout))
 
 
 def read_history(options: HistoryOptions) -> list[Series]:

@@ -55,6 +55,6 @@ def join(began_ns: int) -> None:
 
 def _tell(where: str, error: BaseException) -> None:
     if os.environ.get("STEPSCOPE_DEBUG") == "1":
-        import sys
+        from stepscope.printer import say
 
-        sys.stderr.write(f"stepscope: {where}: {type(error).__name__}: {error}\n")
+        say(f"{where}: {type(error).__name__}: {error}")

@@ -143,11 +143,10 @@ def at_hottest_line(finding: Finding, profile: LineProfile) -> Finding:
 
 def lines_table(profile: LineProfile, title: str, width: int = 100) -> str:
     """The table of a line profile as text, with the source of the lines where it can be read."""
-    from rich.console import Console
-
+    from stepscope.report.console import console_on
     from stepscope.report.lines import render_lines
 
     text = io.StringIO()
-    console = Console(file=text, width=width)
+    console = console_on(text, width)
     render_lines(profile, console, linecache.getline, title)
     return text.getvalue()

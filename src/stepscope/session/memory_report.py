@@ -11,6 +11,7 @@ from stepscope.advise.fragmentation import advise_fragmentation
 from stepscope.config import RUNS_FOLDER
 from stepscope.errors import NoResultsError, UsageError
 from stepscope.model.plain import to_plain
+from stepscope.printer import show
 from stepscope.store.details import DETAILS_SCHEMA, read_details
 from stepscope.store.files import write_bytes
 from stepscope.store.rundir import find_run, read_meta
@@ -57,7 +58,7 @@ def show_memory(options: MemoryOptions) -> None:
         raise UsageError(
             f"{options.output} cannot be written ({error.strerror}): name another place with -o."
         ) from error
-    print(options.output)  # noqa: T201
+    show(str(options.output))
 
 
 def _find(wanted: str) -> _Found:
@@ -105,13 +106,12 @@ def _of_run(run: Path) -> Memory:
 def _print(found: _Found, *, as_json: bool) -> None:
     if as_json:
         document = {"schema": DETAILS_SCHEMA, **to_plain(found.memory)}
-        print(json.dumps(document))  # noqa: T201
+        show(json.dumps(document))
         return
-    from rich.console import Console
-
+    from stepscope.report.console import console_on
     from stepscope.report.memory import render_memory
 
-    render_memory(found.memory, found.name, Console(file=sys.stdout))
+    render_memory(found.memory, found.name, console_on(sys.stdout))
 
 
 def _page(found: _Found) -> bytes:

@@ -93,11 +93,10 @@ def show_plan(run: Path, name: str, words: Sequence[str], file: TextIO) -> None:
     if report is None:
         say(_why_not(run))
         return
-    from rich.console import Console
-
+    from stepscope.report.console import console_on
     from stepscope.report.plan import render_plan
 
-    render_plan(report, name, Console(file=file))
+    render_plan(report, name, console_on(file))
     plan = str(run / PLAN_FILE)
     say(f"use it unchanged:  stepscope run --plan {shlex.quote(plan)} {shlex.join(words)}")
     say(f"or in your code:   stepscope.CheckpointManager(model).apply_file({plan!r})")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stepscope.config import ENV_STATUS, PLAN_FAILED, PLAN_PROGRESS, PlanWish
 from stepscope.errors import StepscopeError, UsageError
 from stepscope.model import names
+from stepscope.printer import say
 from stepscope.record.recorder import Recorder
 from stepscope.session.header import process_rank, process_ranks
 
@@ -87,7 +88,7 @@ class _Saying:
         """The run shows it."""
 
     def refused(self, why: str, site: Site | None = None) -> None:
-        _say(f"the plan {self._path} is not applied: {why}")
+        say(f"the plan {self._path} is not applied: {why}")
 
     def failed(self, where: str, error: BaseException) -> None:
         self._recorder.failed(where, error)
@@ -199,7 +200,7 @@ class _Finding:
             try:
                 (self._run / PLAN_FAILED).write_text(why, "utf-8")
             except OSError:
-                _say(why)
+                say(why)
         self._end()
 
     def _end(self) -> None:
@@ -217,9 +218,3 @@ class _Finding:
             if stream is not None:
                 stream.flush()
         os._exit(0)
-
-
-def _say(text: str) -> None:
-    if sys.stderr is not None:
-        sys.stderr.write(f"stepscope: {text}\n")
-        sys.stderr.flush()

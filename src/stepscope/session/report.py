@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.config import RUNS_FOLDER
+from stepscope.printer import show
 from stepscope.session.meta import about_run
 from stepscope.session.show import show_summary, summary_as_line
 from stepscope.session.troubles import say
@@ -34,11 +35,11 @@ def show_report(wanted: str, *, json: bool, html: bool = False) -> None:
 
         check_segments(run, finished=read_meta(run).get("ended_unix") is not None)
     if json:
-        print(summary_as_line(summary))  # noqa: T201
+        show(summary_as_line(summary))
     elif html:
         from stepscope.session.page import write_page
 
-        print(write_page(run, summary))  # noqa: T201
+        show(str(write_page(run, summary)))
     else:
         show_summary(summary, sys.stdout, run)
 

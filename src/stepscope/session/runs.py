@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from stepscope.report.visible import make_visible
+from stepscope.printer import in_one_line, show
 from stepscope.store.index import RunEntry, list_runs
 
 __all__ = ["show_runs"]
@@ -17,13 +17,13 @@ def show_runs(folder: Path) -> None:
     """One line a run, newest first, on stdout."""
     entries = list_runs(folder)
     if not entries:
-        print(f"There are no runs in {folder}. Record one with: stepscope run train.py")  # noqa: T201
+        show(f"There are no runs in {folder}. Record one with: stepscope run train.py")
         return
-    rows = [_HEADINGS, *(tuple(map(make_visible, _row(entry, folder))) for entry in entries)]
+    rows = [_HEADINGS, *(tuple(map(in_one_line, _row(entry, folder))) for entry in entries)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS) - 1)]
     for *cells, last in rows:
         padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
-        print("  ".join([*padded, last]).rstrip())  # noqa: T201
+        show("  ".join([*padded, last]).rstrip())
 
 
 def _row(entry: RunEntry, folder: Path) -> tuple[str, ...]:

@@ -18,11 +18,10 @@ __all__ = ["show_summary", "summary_as_line"]
 
 def show_summary(summary: Summary, file: TextIO, run: Path | None = None) -> None:
     """The report as text. `run`: its folder, where details are read that a finding asks for."""
-    from rich.console import Console
-
+    from stepscope.report.console import console_on
     from stepscope.report.text import render
 
-    render(summary, Console(file=file), _checkpointing(summary, run))
+    render(summary, console_on(file), _checkpointing(summary, run))
 
 
 def _checkpointing(summary: Summary, run: Path | None) -> Checkpointing | None:

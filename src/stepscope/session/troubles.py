@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from types import TracebackType
 
 from stepscope.errors import StepscopeError
+from stepscope.printer import say
 
 __all__ = ["Troubles", "say", "say_skipped"]
 
@@ -54,16 +54,6 @@ def _in_one_line(error: Exception) -> str:
         return str(error)
     # A fault of ours: its kind helps whoever is told of it.
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
-
-
-def say(line: str) -> None:
-    """One line on stderr; a stderr that is closed is no reason to fail."""
-    if sys.stderr is None:  # print would take stdout for it
-        return
-    try:
-        print(f"stepscope: {line}", file=sys.stderr, flush=True)  # noqa: T201
-    except (OSError, ValueError):
-        pass
 
 
 def say_skipped(folders: Sequence[str]) -> None:

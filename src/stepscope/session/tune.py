@@ -154,11 +154,10 @@ def _show(tuning: Tuning, name: str, options: TuneOptions) -> None:
     if options.json is not None:
         write_json(options.json, tuning.to_dict())
     if not options.quiet and sys.stderr is not None:
-        from rich.console import Console
-
+        from stepscope.report.console import console_on
         from stepscope.report.tuning import render_tuning
 
-        render_tuning(tuning, name, Console(file=sys.stderr))
+        render_tuning(tuning, name, console_on(sys.stderr))
     if tuning.kept:
         target = options.output or Path(TUNING_FILE)
         write_changes(target, tuning.kept, shlex.join(options.words))
@@ -180,9 +179,8 @@ def _show_proposals(found: Sequence[Change], options: TuneOptions) -> None:
     rows = [(one, _why_not(one, options)) for one in found]
     if options.json is not None:
         write_json(options.json, {"proposals": [one.to_dict() for one, _ in rows]})
-    from rich.console import Console
-
+    from stepscope.report.console import console_on
     from stepscope.report.tuning import render_proposals
 
     with suppress(BrokenPipeError):
-        render_proposals(rows, Console())
+        render_proposals(rows, console_on(sys.stdout))

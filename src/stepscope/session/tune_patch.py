@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from stepscope.model.trial import Tuning
+from stepscope.printer import show_exactly
 from stepscope.session.troubles import say
 from stepscope.tune.patch import patch_for, unified
 from stepscope.tune.patch import write as write_patch
@@ -25,10 +25,7 @@ def show_patch(tuning: Tuning, words: Sequence[str], *, write: bool) -> None:
     patch = patch_for(pairs, root, _script(words))
     text = unified(patch, root)
     if text:
-        sys.stdout.flush()
-        # A source that is not UTF-8 is shown as the bytes that it has.
-        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
-        sys.stdout.buffer.flush()
+        show_exactly(text)
     if write:
         for path in write_patch(patch):
             say(f"written: {path}")

@@ -30,16 +30,17 @@ class TuneProgress:
         return self
 
     def _open(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+        from stepscope.report.console import console_on
 
         # Once a second: what is measured shares the machine with us.
         self._bar = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[left]}"),
-            console=Console(file=sys.stderr),
+            console=console_on(sys.stderr),
             refresh_per_second=1,
             transient=True,
         )

@@ -17,6 +17,7 @@ from stepscope.config import RUNS_FOLDER
 from stepscope.errors import StepscopeError
 from stepscope.launch.process import die_as
 from stepscope.model.live import LiveView, RunState
+from stepscope.printer import show
 from stepscope.report.glyphs import Glyphs, glyphs_for
 from stepscope.session.view_source import ViewSource
 from stepscope.store.live import live_to_dict
@@ -46,7 +47,7 @@ def show_watch(options: WatchOptions) -> int:
     run = find_run(Path(RUNS_FOLDER), options.run)
     source = ViewSource(run)
     if options.json:
-        print(json.dumps(live_to_dict(_answered(source)), ensure_ascii=False))  # noqa: T201
+        show(json.dumps(live_to_dict(_answered(source)), ensure_ascii=False))
     elif options.once or not _is_interactive(os.environ.get("TERM", "")):
         _print_once(_answered(source), sys.stdout)
     else:
@@ -73,14 +74,13 @@ def terminal_glyphs(file: TextIO) -> Glyphs:
 
 
 def _print_once(view: LiveView, file: TextIO) -> None:
-    from rich.console import Console
-
+    from stepscope.report.console import console_on
     from stepscope.report.watch import snapshot
 
-    console = Console(file=file)
+    console = console_on(file)
     for row in snapshot(view, console.width, terminal_glyphs(file), time.time()):
         row.rstrip()
-        console.print(row, soft_wrap=True, highlight=False, end="\n")
+        console.print(row, soft_wrap=True, end="\n")
 
 
 def _watch(run: Path, source: ViewSource) -> int:
@@ -157,12 +157,12 @@ class _Watching:
 
 def _as_rows(texts: list[Text], columns: int) -> list[str]:
     """With the colours that this terminal has, or none where NO_COLOR is set."""
-    from rich.console import Console
+    from stepscope.report.console import console_on
 
-    console = Console(file=sys.stdout, width=columns)
+    console = console_on(sys.stdout, columns)
     rows = []
     for text in texts:
         with console.capture() as captured:
-            console.print(text, soft_wrap=True, highlight=False, end="")
+            console.print(text, soft_wrap=True, end="")
         rows.append(captured.get())
     return rows

@@ -40,11 +40,15 @@ def main(arguments: list[str]) -> int:
         return _tell(f"{command[0]} cannot be started: {error.strerror}")
 
 
-def _restrict(allowed: list[str]) -> None:
-    # As a file under `python -I -S` nothing but the standard library is found.
+def _find_stepscope() -> None:
+    """As a file under `python -I -S` nothing but the standard library is found."""
     root = os.path.abspath(__file__).rsplit(os.sep, 4)[0]  # noqa: PTH100 - pathlib costs 5 ms
     if root not in sys.path:
         sys.path.append(root)
+
+
+def _restrict(allowed: list[str]) -> None:
+    _find_stepscope()
     from stepscope.tune.guard.landlock import restrict
 
     restrict(allowed)
@@ -65,7 +69,10 @@ def _environment() -> dict[bytes, bytes]:
 
 
 def _tell(line: str, code: int = _CANNOT) -> int:
-    sys.stderr.write(f"stepscope: {line}\n")
+    _find_stepscope()
+    from stepscope.printer import say
+
+    say(line)
     return code
 
 
