@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, TextIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TextIO
 
 from stepscope.model.memory import CATEGORIES, Memory
 from stepscope.model.memory_events import MemoryEvent
+from stepscope.printer import make_visible
 
 __all__ = ["events_to_csv", "memory_to_csv", "memory_to_parquet"]
 
@@ -16,6 +17,8 @@ _EVENT = (
     "time_ns", "unix_ns", "step", "event", "allocation_type", "address", "size_bytes",
     "current_usage_bytes", "total_allocated_bytes", "total_free_bytes", "thread_id",
 )  # fmt: skip
+# How a formula may begin in Excel, LibreOffice or Google Sheets, the wide forms included.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠")
 
 
 class Row(NamedTuple):
@@ -29,22 +32,42 @@ class Row(NamedTuple):
 def memory_to_csv(memory: Memory) -> bytes:
     """UTF-8, with a line of headings."""
     written = io.StringIO(newline="")
-    table = csv.writer(written, lineterminator="\n")
-    table.writerow(Row._fields)
-    table.writerows(_rows(memory))
+    _write_csv(written, Row._fields, _rows(memory))
     return written.getvalue().encode("utf-8", "replace")
 
 
 def events_to_csv(events: Iterable[MemoryEvent], file: TextIO) -> int:
     """What a program told of its memory, an event a line; how many there were."""
+    return _write_csv(file, _EVENT, map(_event_row, events))
+
+
+def _event_row(event: MemoryEvent) -> list[Any]:
+    kind = event.memory_event_type.value
+    return [kind if name == "event" else getattr(event, name) for name in _EVENT]
+
+
+def _write_csv(file: TextIO, headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    """Write all rows; returns how many there were."""
     table = csv.writer(file, lineterminator="\n")
-    table.writerow(_EVENT)
+    table.writerow(headings)
     count = 0
-    for event in events:
-        kind = event.memory_event_type.value
-        table.writerow(kind if name == "event" else getattr(event, name) for name in _EVENT)
+    for row in rows:
+        table.writerow([_inert(cell) for cell in row])
         count += 1
     return count
+
+
+def _inert(cell: Any) -> Any:
+    """A spreadsheet would run a text that begins like a formula, so it gets a leading quote. A
+    carriage return, which csv does not quote, would begin a new row.
+
+    >>> _inert("=1+1"), _inert(-3)
+    ("'=1+1", -3)
+    """
+    if not isinstance(cell, str):
+        return cell
+    text = make_visible(cell)
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def memory_to_parquet(memory: Memory) -> bytes:

@@ -4,10 +4,12 @@ import csv
 import io
 
 import pyarrow as pa
+import pytest
 from pyarrow import parquet
 
-from stepscope.interop.tables import memory_to_csv, memory_to_parquet
+from stepscope.interop.tables import events_to_csv, memory_to_csv, memory_to_parquet
 from stepscope.model.memory import CATEGORIES, DeviceMemory, Memory, MemoryPoint, Peak
+from stepscope.model.memory_events import MemoryEvent, MemoryEventType
 
 POINTS = (
     MemoryPoint(0.0, 3, (1, 2, 3, 4, 5, 6, 7)),
@@ -47,3 +49,32 @@ def test_parquet_has_the_same_rows_with_types() -> None:
 def test_nothing_makes_tables_without_rows() -> None:
     assert memory_to_csv(Memory("run")) == b"device,at_ms,step,category,bytes\n"
     assert parquet.read_table(pa.BufferReader(memory_to_parquet(Memory("run")))).num_rows == 0
+
+
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\n=1", "＝1"]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_a_text_that_a_spreadsheet_would_run_gets_a_quote(text: str) -> None:
+    devices = (DeviceMemory(text, Peak(1), (MemoryPoint(-1.5, -1, (-2, 2, 3, 4, 5, 6, 7)),)),)
+    written = memory_to_csv(Memory("run", devices=devices)).decode()
+    _, row, *_ = csv.reader(io.StringIO(written, newline=""))
+    assert row == [f"'{text}", "-1.5", "-1", CATEGORIES[0], "-2"]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_so_does_what_a_program_calls_its_allocations(text: str) -> None:
+    file = io.StringIO(newline="")
+    event = MemoryEvent(MemoryEventType.ALLOCATION, 7, 0, 10, 10, allocation_type=text)
+    assert events_to_csv([event], file) == 1
+    (row,) = csv.DictReader(io.StringIO(file.getvalue(), newline=""))
+    assert row["allocation_type"] == f"'{text}"
+    assert (row["time_ns"], row["event"], row["size_bytes"]) == ("7", "allocation", "10")
+
+
+def test_a_carriage_return_does_not_begin_a_row() -> None:
+    devices = (DeviceMemory("\r=1", Peak(1), POINTS[:1]),)
+    written = memory_to_csv(Memory("run", devices=devices)).decode()
+    rows = list(csv.reader(io.StringIO(written, newline="")))
+    assert len(rows) == 1 + len(CATEGORIES)
+    assert rows[1][0] == r"\u000d=1"
