@@ -7,13 +7,16 @@ import hmac
 import ipaddress
 import math
 import os
+import re
 import socket
 import threading
 import time
 import weakref
 from collections.abc import Callable
+from http.client import LineTooLong
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from stepscope.descriptor import identity_of
 from stepscope.errors import UsageError
@@ -21,10 +24,13 @@ from stepscope.errors import UsageError
 __all__ = ["Page", "ScrapeServer", "is_loopback"]
 
 _PATH: Final = "/metrics"
-_MOST_CONNECTIONS: Final = 16
+_MOST_CONNECTIONS: Final = 64
+_REQUEST_S: Final = 2.0  # for all of a request to arrive
 _LONGEST_S: Final = 10.0  # that a scrape may take, however slowly it reads
-_LOOK_S: Final = 1.0  # how often the socket and open connections are looked at
+_MOST_REQUEST_BYTES: Final = 16 << 10
+_LOOK_S: Final = 1.0  # how often the socket and open connections are checked
 _PAUSE_S: Final = 0.1  # before the next try to accept a connection
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]*)(:[0-9]{0,5})?")
 
 
 class Page(NamedTuple):
@@ -84,7 +90,8 @@ class _Server(ThreadingHTTPServer):
         found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
         self.address_family = found[0]
         self.render, self.token = render, token
-        self._open: dict[Any, float] = {}  # connection → when it began
+        self._waiting: dict[Any, float] = {}  # connection without a request yet → when it began
+        self._answered: dict[Any, float] = {}  # the others, likewise
         self._goes_on = True
         super().__init__((str(found[4][0]), port), _Handler)
         self.is_private = is_loopback(str(self.server_address[0]))
@@ -110,28 +117,37 @@ class _Server(ThreadingHTTPServer):
                 time.sleep(_PAUSE_S)
             raise
 
-    def verify_request(self, request: Any, client_address: Any) -> bool:
-        return len(self._open) < _MOST_CONNECTIONS
-
     def process_request(self, request: Any, client_address: Any) -> None:
-        self._open[request] = time.monotonic()
+        """Above the limit the oldest connection goes, those first that have asked for nothing."""
+        for connections in (self._waiting, self._answered):
+            while connections and len(self._waiting) + len(self._answered) >= _MOST_CONNECTIONS:
+                self._end(connections, min(list(connections), key=connections.__getitem__))
+        self._waiting[request] = time.monotonic()
         super().process_request(request, client_address)
 
+    def answering(self, request: Any) -> None:
+        """The request has arrived."""
+        began_s = self._waiting.pop(request, None)
+        if began_s is not None:
+            self._answered[request] = began_s
+
     def shutdown_request(self, request: Any) -> None:
-        self._open.pop(request, None)
+        self._waiting.pop(request, None)
+        self._answered.pop(request, None)
         super().shutdown_request(request)
 
     def serve(self) -> None:
         """Until `stop`, or until the program has closed the socket."""
         while self._goes_on and self._is_listening():
             self.handle_request()
-            self._end_those_since(time.monotonic() - _LONGEST_S)
+            now_s = time.monotonic()
+            self._end_those_since(now_s - _REQUEST_S, now_s - _LONGEST_S)
 
     def stop(self) -> None:
         self._goes_on = False
         if self._is_listening():
             _end(self.socket)  # has `handle_request` return
-        self._end_those_since(math.inf)
+        self._end_those_since(math.inf, math.inf)
 
     def server_close(self) -> None:
         self._is_listening()
@@ -145,19 +161,65 @@ class _Server(ThreadingHTTPServer):
         self.socket.detach()
         return False
 
-    def _end_those_since(self, began_s: float) -> None:
-        for connection, since_s in list(self._open.items()):
-            if since_s < began_s:
-                _end(connection)
+    def _end_those_since(self, waiting_s: float, answered_s: float) -> None:
+        for connections, limit_s in ((self._waiting, waiting_s), (self._answered, answered_s)):
+            for connection, since_s in list(connections.items()):
+                if since_s < limit_s:
+                    self._end(connections, connection)
+
+    def _end(self, connections: dict[Any, float], connection: Any) -> None:
+        connections.pop(connection, None)
+        _end(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A scraper that goes away is its own affair."""
 
 
 class _Handler(BaseHTTPRequestHandler):
+    """Answers one request, then closes: nothing behind it can pass for another."""
+
     server: _Server
-    timeout = _LONGEST_S
+    timeout = _REQUEST_S
     server_version, sys_version = "stepscope", ""
+    # For an error before the first line was read.
+    command, requestline, request_version = "", "", "HTTP/1.0"
+    default_request_version = "HTTP/1.0"  # with 0.9 an error would have no status line
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile: Any = _Bounded(self.rfile)
+
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except LineTooLong:
+            self.send_error(414)
+
+    def parse_request(self) -> bool:
+        if not super().parse_request():
+            return False
+        self.server.answering(self.connection)
+        self.connection.settimeout(_LONGEST_S)
+        wrong = self._wrong()
+        if wrong:
+            self.send_error(400, wrong)
+        return not wrong
+
+    def _wrong(self) -> str:
+        """What no client means, or two readers would understand in two ways; "": nothing."""
+        hosts = self.headers.get_all("Host", [])
+        lengths = self.headers.get_all("Content-Length", [])
+        if self.headers.defects:
+            return "A header is malformed"
+        if len(hosts) > 1 or (not hosts and self.request_version >= "HTTP/1.1"):
+            return "There has to be one Host header"
+        if "Transfer-Encoding" in self.headers or lengths not in ([], ["0"]):
+            return "A request has no body here"
+        try:
+            self._host = urlsplit(self.path).netloc if self.path[:1] != "/" else "".join(hosts)
+        except ValueError:
+            return "The address is malformed"
+        return "" if _HOST.fullmatch(self._host) else "The host is malformed"
 
     def do_GET(self) -> None:
         refused = self._refused()
@@ -176,13 +238,13 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 - as http.server calls them
 
     def _refused(self) -> tuple[int, str] | None:
-        if self.server.is_private and not is_loopback(_name_in(self.headers.get("Host", ""))):
+        if self.server.is_private and not is_loopback(_name_in(self._host)):
             return 403, "Ask for it as localhost or 127.0.0.1"
         if self.headers.get("Origin"):
             return 403, "Not for pages in a browser"
         if self.server.token and not self._shows_token():
             return 401, "This needs the token"
-        if self.path.partition("?")[0] != _PATH:
+        if urlsplit(self.path).path != _PATH:
             return 404, f"There is only {_PATH}"
         return None
 
@@ -192,6 +254,23 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Standard error is the program's."""
+
+
+class _Bounded:
+    """What a handler reads its request from: so many bytes, and no more."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._left = file, _MOST_REQUEST_BYTES
+
+    def readline(self, most: int) -> bytes:
+        line = self._file.readline(min(most, self._left + 1))
+        self._left -= len(line)
+        if self._left < 0:
+            raise LineTooLong("request")
+        return line
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def _name_in(host: str) -> str:

@@ -238,14 +238,14 @@ def test_a_token_has_to_be_shown_where_one_is_set(
         assert get(sink, Authorization="Bearer s3cret")[0] == 200
 
 
-def test_scrapers_that_say_nothing_hold_up_nobody_and_too_many_are_turned_away(
-    page: PrometheusPage,
-) -> None:
-    idle = [socket.create_connection(place(page), 30) for _ in range(15)]
+def test_a_scrape_is_answered_whatever_number_of_connections_is_idle(page: PrometheusPage) -> None:
+    idle: list[socket.socket] = []
     try:
-        assert get(page)[0] == 200  # beside 15 that never ask
-        idle += [socket.create_connection(place(page), 30) for _ in range(40)]
-        for one in idle[-20:]:  # far beyond what is served at a time: closed at once
+        for count in (16, 64, 200):
+            while len(idle) < count:
+                idle.append(socket.create_connection(place(page), 30))
+            assert get(page)[0] == 200
+        for one in idle[:100]:  # the oldest made way
             with contextlib.suppress(ConnectionResetError):
                 assert one.recv(1) == b""
         page.update([Reading(1, "loss", 1.0)], 0.0)
@@ -253,6 +253,71 @@ def test_scrapers_that_say_nothing_hold_up_nobody_and_too_many_are_turned_away(
     finally:
         for one in idle:
             one.close()
+
+
+def test_a_request_that_comes_byte_by_byte_is_given_up(page: PrometheusPage) -> None:
+    with socket.create_connection(place(page), 30) as slow:
+        with contextlib.suppress(ConnectionError):
+            while True:  # longer than any limit, but never silent for long
+                slow.sendall(b"x")
+                time.sleep(0.05)
+        assert get(page)[0] == 200
+
+
+def asked(page: PrometheusPage, request: bytes) -> int:
+    """The status of the answer to a raw request; 0: it was closed without one."""
+    with socket.create_connection(place(page), 30) as scraper:
+        with contextlib.suppress(ConnectionError):
+            scraper.sendall(request)
+            scraper.shutdown(socket.SHUT_WR)
+        answer = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := scraper.recv(65536):
+                answer += piece
+    assert answer.count(b"HTTP/1.0 ") <= 1
+    return int(answer.split()[1]) if answer else 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        (["GET /metrics HTTP/1.1", "Host: localhost"], 200),
+        (["GET /metrics?x=1 HTTP/1.0", "Host: localhost"], 200),
+        (["GET http://localhost/metrics HTTP/1.1", "Host: localhost"], 200),
+        (["GET http://evil.example/metrics HTTP/1.1", "Host: localhost"], 403),
+        (["GET http://[::1/metrics HTTP/1.1", "Host: localhost"], 400),
+        (["GET evil:/metrics HTTP/1.1", "Host: localhost"], 403),
+        (["GET /metrics HTTP/1.1", "Host: localhost", "Host: localhost"], 400),
+        (["GET /metrics HTTP/1.1", "Host: localhost", "host: evil.example"], 400),
+        (["GET /metrics HTTP/1.1"], 400),
+        (["GET /metrics HTTP/1.1", "Host: local host"], 400),
+        (["GET /metrics HTTP/1.1", "Host: localhost:80:80"], 400),
+        (["GET /metrics HTTP/1.1", "Host: user@localhost"], 400),
+        (["GET /metrics HTTP/1.1", "Host: evil.example"], 403),
+        (["GET /metrics HTTP/1.1", "Host: localhost", "Origin: null"], 403),
+        (["GET /metrics HTTP/1.1", "Host : localhost"], 400),
+        (["GET /metrics HTTP/1.1", "Host: localhost", "no colon"], 400),
+        (["GET /metrics HTTP/1.1", "Host: localhost", "Content-Length: 0"], 200),
+        (["GET /metrics HTTP/1.1", "Host: localhost", "Content-Length: 5"], 400),
+        (["GET /metrics HTTP/1.1", "Host: localhost", *["Content-Length: 0"] * 2], 400),
+        (["GET /metrics HTTP/1.1", "Host: localhost", "Transfer-Encoding: chunked"], 400),
+        (["GET /metrics HTTP/1.1", "Host: localhost", f"X: {'x' * 20_000}"], 431),
+        (["GET /metrics HTTP/1.1", "Host: localhost", *["X: y"] * 150], 431),
+        ([f"GET /{'x' * 20_000} HTTP/1.1", "Host: localhost"], 414),
+        (["GET /metrics HTTP/9.9", "Host: localhost"], 505),
+        (["nonsense"], 400),
+    ],
+    ids=lambda lines: " ".join(lines)[:70] if isinstance(lines, list) else None,
+)
+def test_a_request_with_two_meanings_is_refused(
+    page: PrometheusPage, lines: list[str], status: int
+) -> None:
+    assert asked(page, "\r\n".join([*lines, "", ""]).encode()) == status
+
+
+def test_what_follows_a_request_is_not_another(page: PrometheusPage) -> None:
+    request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n"
+    assert asked(page, request * 2) == 200  # `asked` counts the answers
 
 
 def test_a_process_without_descriptors_waits_before_it_tries_again(
