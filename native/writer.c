@@ -282,14 +282,14 @@ static void path_of(uint32_t number) {
 static Descriptor open_file(void) {
     path_of(writer.file_number);
     const int flags = O_WRONLY | O_CREAT | O_TRUNC;
-    Descriptor file = descriptor_open(writer.path, flags, 0644);
+    Descriptor file = descriptor_open(writer.path, flags, 0600);
     if (file.fd < 0 && errno == ENOENT) {
         char folder[PATH_BYTES];
         snprintf(folder, sizeof folder, "%s", writer.base);
         char *slash = strrchr(folder, '/');
         if (slash) *slash = 0;
-        if (slash && (mkdir(folder, 0755) == 0 || errno == EEXIST)) {
-            file = descriptor_open(writer.path, flags, 0644);
+        if (slash && (mkdir(folder, 0700) == 0 || errno == EEXIST)) {
+            file = descriptor_open(writer.path, flags, 0600);
         }
     }
     return file;
@@ -598,7 +598,7 @@ static int open_held(const char *base, const char *header, size_t header_length,
         writer.pid = getpid();
         writer.file_number = writer.left_count = 0;
         writer.is_launched = status[0] != 0;
-        if (status[0]) writer.status = descriptor_open(status, O_WRONLY | O_CREAT, 0644);
+        if (status[0]) writer.status = descriptor_open(status, O_WRONLY | O_CREAT, 0600);
     }
     pthread_mutex_unlock(&writer.lock);
     if (copy && fits) return start_thread();

@@ -38,7 +38,7 @@ class Descriptor:
         self._opened = identity_of(number)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], flags: int, mode: int = 0o644) -> Descriptor:
+    def open(cls, path: str | os.PathLike[str], flags: int, mode: int = 0o600) -> Descriptor:
         return cls(os.open(path, flags | os.O_CLOEXEC, mode))
 
     @property

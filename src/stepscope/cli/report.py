@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from stepscope.cli.arguments import add_run
@@ -23,11 +24,18 @@ def add_to(commands: Any) -> None:
     form.add_argument(
         "--html", action="store_true", help="make the run's report.html and print its path"
     )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="with --html: write the page there, to share it",
+    )
     parser.set_defaults(call=_report)
 
 
 def _report(options: argparse.Namespace) -> int:
     from stepscope.session.report import show_report
 
-    show_report(options.run, json=options.json, html=options.html)
+    show_report(options.run, json=options.json, html=options.html, output=options.output)
     return 0

@@ -42,7 +42,7 @@ class Log:
         except ImportError as error:
             raise MissingExtraError("structlog", "watch") from error
         self._path, self._service, self._context = path, service, context
-        lines = _Stderr() if path == _STDERR else _File(context.folder / path)
+        lines = _Stderr() if path == _STDERR else _File(context.folder / path, _mode(path))
         self._logger: Any = structlog.wrap_logger(
             lines,
             processors=[
@@ -70,6 +70,11 @@ class Log:
         """Nothing stays open."""
 
 
+def _mode(path: str) -> int:
+    """Private in the run folder; elsewhere a program of another user may collect the log."""
+    return 0o644 if Path(path).is_absolute() else 0o600
+
+
 class _Lines:
     """What structlog calls with a line, whatever its level."""
 
@@ -84,14 +89,14 @@ class _Lines:
 
 
 class _File(_Lines):
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, mode: int) -> None:
+        self._path, self._mode = path, mode
         self._is_torn = False
 
     def info(self, line: str) -> None:
         content = f"{chr(10) if self._is_torn else ''}{line}\n".encode("ascii")
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        descriptor = os.open(self._path, flags, 0o644)
+        descriptor = os.open(self._path, flags, self._mode)
         try:
             written = os.write(descriptor, content)
         finally:

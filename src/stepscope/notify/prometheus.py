@@ -49,7 +49,7 @@ def make(options: Options, context: SinkContext) -> MetricsSink:
     options.done()
     page = PrometheusPage(context, interval_s, (address, port), token)
     try:
-        page.announce(context.folder / ADDRESS_FILE, page.address + "\n")
+        page.announce(context.folder / ADDRESS_FILE, page.address + "\n", 0o600)
         if targets:
             page.announce(Path(targets) / _target_file(context), page.target())
     except UsageError:
@@ -88,11 +88,11 @@ class PrometheusPage:
         host = self._context.host if host.strip("[]") in _ANY_ADDRESS else host
         return json.dumps([{"targets": [f"{host}:{port}"], "labels": {"job": "stepscope"}}])
 
-    def announce(self, path: Path, text: str) -> None:
+    def announce(self, path: Path, text: str, mode: int = 0o666) -> None:
         """A file that is there until the run is over. UsageError: it cannot be written."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(path, text.encode())
+            _replace(path, text.encode(), mode)
         except OSError as error:
             raise UsageError(f"{path} cannot be written ({error.strerror}).") from error
         self._announced.append(path)
@@ -145,10 +145,11 @@ def _check_labels(context: SinkContext) -> None:
             )
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _replace(path: Path, content: bytes, mode: int = 0o666) -> None:
     """A reader sees what was there, or all of this."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        unfinished.touch(mode)
         unfinished.write_bytes(content)
         unfinished.replace(path)
     except OSError:

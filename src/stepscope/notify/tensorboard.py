@@ -32,7 +32,8 @@ def make(options: Options, context: SinkContext) -> TensorBoardSink:
     limit_bytes = int(options.number("limit_mb", 20.0, least=0.1) * 1e6)
     options.done()
     whose = f"{context.host.replace('/', '_')}.{context.pid}.stepscope"
-    file = _EventFile(folder or context.folder / _FOLDER, whose)
+    # Private in the run folder; elsewhere as the user has it.
+    file = _EventFile(folder or context.folder / _FOLDER, whose, private=folder is None)
     return TensorBoardSink(f"tensorboard-{short_hash(written)}", file, interval_s, limit_bytes)
 
 
@@ -100,8 +101,8 @@ class _EventFile:
     It is opened for each append, so that no descriptor is kept in the user's process.
     """
 
-    def __init__(self, folder: Path, whose: str) -> None:
-        self.size_bytes = 0
+    def __init__(self, folder: Path, whose: str, *, private: bool = False) -> None:
+        self.size_bytes, self._private = 0, private
         self._folder, self._whose = folder, whose
         self._path: Path | None = None
 
@@ -119,7 +120,7 @@ class _EventFile:
 
     def _write(self, path: Path, content: bytes, now_unix: float) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        descriptor = os.open(path, flags, 0o666)
+        descriptor = os.open(path, flags, 0o600 if self._private else 0o666)
         try:
             before_bytes = os.fstat(descriptor).st_size
             if not before_bytes:

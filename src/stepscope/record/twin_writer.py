@@ -215,7 +215,7 @@ class TwinWriter:
             return Descriptor.open(path, flags)
         except FileNotFoundError:
             try:
-                os.mkdir(os.path.dirname(path))  # noqa: PTH102, PTH120 (no pathlib here)
+                os.mkdir(os.path.dirname(path), 0o700)  # noqa: PTH102, PTH120 (no pathlib here)
             except FileExistsError:
                 pass  # another process of the run was quicker
             return Descriptor.open(path, flags)

@@ -20,6 +20,7 @@ from stepscope.model.trial import Measurement, Outcome
 from stepscope.session.analysis import RunFold
 from stepscope.session.trial_run import Ended, Limits, Observer, run_program
 from stepscope.session.troubles import Troubles
+from stepscope.store.files import PRIVATE_FOLDER
 from stepscope.store.rundir import NewRun
 from stepscope.store.tail import RunTail
 from stepscope.store.tuning_file import read_applied
@@ -98,7 +99,7 @@ class ProgramBench:
         wish = TrialWish(steps=self._options.steps, seconds=PROFILE_S, least_steps=LEAST_STEPS)
         settings = Settings(level=Level.BASIC, changes=_as_json(kept), trial=wish)
         status, troubles = run / "status", Troubles()
-        status.mkdir()
+        status.mkdir(PRIVATE_FOLDER)
         watch = Watch(
             NewRun(run, run.name, ""), self._options.command, settings, status, troubles, None
         )
@@ -127,7 +128,7 @@ class ProgramBench:
         run = self._new_run("plan")
         settings = Settings(level=Level.PRODUCTION, plan=PlanWish(memory=memory))
         status = run / "status"
-        status.mkdir()
+        status.mkdir(PRIVATE_FOLDER)
         ended = self._run(run, status, settings, None)
         if (run / PLAN_FAILED).exists():
             raise UsageError((run / PLAN_FAILED).read_text("utf-8"))
@@ -148,7 +149,7 @@ class ProgramBench:
             trial=TrialWish(steps=self._steps, seed=seed),
         )
         status = run / "status"
-        status.mkdir()
+        status.mkdir(PRIVATE_FOLDER)
         ended = self._run(run, status, settings, None)
         applied = read_applied(run / APPLIED_FILE)
         found = _measurement(run, ended, applied, changes)
@@ -182,7 +183,7 @@ class ProgramBench:
     def _new_run(self, what: str) -> Path:
         self._runs += 1
         run = self._options.folder / f"{what}-{self._runs:03d}"
-        run.mkdir(parents=True)
+        run.mkdir(PRIVATE_FOLDER, parents=True)
         return run
 
 

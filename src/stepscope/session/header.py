@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from stepscope.redact import redact
+
 __all__ = ["Moment", "process_header", "process_rank", "process_ranks"]
 
 # Who tells a process its rank: torchrun, Slurm, Open MPI, MPICH and Intel MPI.
@@ -48,7 +50,7 @@ def process_header(
         "world_size": process_ranks(environment),
         "host": os.uname().nodename,
         "role": "program",
-        "argv": [str(word) for word in argv],  # launchers put paths there
+        "argv": redact(argv),
         "python": sys.version.split()[0],
         "core": core,
         "monotonic_ns": began.monotonic_ns,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.config import Settings
 from stepscope.model import names
 from stepscope.model.process import ProcessInfo
+from stepscope.redact import redact
 from stepscope.session.troubles import Troubles
 from stepscope.store.layout import HOST_FOLDER
 from stepscope.store.process import process_to_json
@@ -77,7 +78,7 @@ def _launcher_process(core: str) -> ProcessInfo:
         world_size=1,
         host=os.uname().nodename,
         role="launcher",
-        argv=tuple(sys.argv),
+        argv=tuple(redact(sys.argv)),
         python=platform.python_version(),
         core=core,
         monotonic_ns=time.monotonic_ns(),

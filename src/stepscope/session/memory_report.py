@@ -53,7 +53,7 @@ def show_memory(options: MemoryOptions) -> None:
         return
     content = _page(found) if options.html else _exported(found.memory, options.export or "")
     try:
-        write_bytes(options.output, content)
+        write_bytes(options.output, content, private=False)
     except OSError as error:
         raise UsageError(
             f"{options.output} cannot be written ({error.strerror}): name another place with -o."

@@ -13,6 +13,7 @@ from typing import Any
 from stepscope import __version__
 from stepscope.config import Settings
 from stepscope.launch.command import Command
+from stepscope.redact import redact
 
 __all__ = ["about_run", "describe_end", "describe_process", "describe_start"]
 
@@ -34,7 +35,7 @@ _IN_SUMMARY = (
 def describe_start(name: str, command: Command, settings: Settings, status: Path) -> dict[str, Any]:
     """Known when the program starts. Without an end it is a run that goes on or was killed."""
     return _describe(name, time.time()) | {
-        "command": list(command.argv),
+        "command": redact(command.argv),
         "settings": {"level": settings.level.value, "memory": list(settings.memory)},
         "watch_file": settings.watch or None,
         "launcher_pid": os.getpid(),
@@ -45,7 +46,7 @@ def describe_start(name: str, command: Command, settings: Settings, status: Path
 def describe_process(name: str, started_unix: float) -> dict[str, Any]:
     """Of a program that profiled itself."""
     return _describe(name, started_unix) | {
-        "command": [sys.executable, *getattr(sys, "argv", [])],
+        "command": redact([sys.executable, *getattr(sys, "argv", [])]),
         "settings": {},
         "status_folder": None,
     }

@@ -74,7 +74,7 @@ def _new_folder(alerts_dir: Path) -> Path:
     name = f"{run_name()}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{next(_numbers)}"
     folder = alerts_dir.absolute() / name
     try:
-        folder.mkdir(parents=True)
+        folder.mkdir(0o700, parents=True)
     except OSError as error:
         raise UsageError(
             f"alerts_dir: {folder} cannot be made ({error.strerror}): name a folder that this"

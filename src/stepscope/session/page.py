@@ -25,18 +25,20 @@ __all__ = ["PAGE", "needs_templates", "write_page"]
 PAGE = "report.html"
 
 
-def write_page(run: Path, summary: Summary) -> Path:
-    """Where it is. Details that cannot be read are told of and left out."""
+def write_page(run: Path, summary: Summary, output: Path | None = None) -> Path:
+    """Where it is: `output`, a file to be shared, or report.html of the run, which is private.
+    Details that cannot be read are told of and left out."""
     with needs_templates():
         from stepscope.report.html import render_page
     meta = read_meta(run)
     reader = SourceReader(Path(meta.get("cwd") or run), meta.get("started_unix"))
-    path = run / PAGE
+    path = output or run / PAGE
+    page = render_page(summary, _details(run), reader.lines)
     try:
-        write_text(path, render_page(summary, _details(run), reader.lines))
+        write_text(path, page, private=output is None)
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be written ({error.strerror}): copy the run to where you may write."
+            f"{path} cannot be written ({error.strerror}): name another file with -o."
         ) from error
     return path
 

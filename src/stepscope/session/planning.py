@@ -15,6 +15,7 @@ from stepscope.model import names
 from stepscope.printer import say
 from stepscope.record.recorder import Recorder
 from stepscope.session.header import process_rank, process_ranks
+from stepscope.store.files import write_text
 
 if TYPE_CHECKING:
     from stepscope.checkpointing.manager import CheckpointManager
@@ -190,7 +191,7 @@ class _Finding:
         if folder and self._is_first and text != self._told:
             self._told = text
             try:
-                Path(folder, PLAN_PROGRESS).write_text(text, "utf-8")
+                write_text(Path(folder, PLAN_PROGRESS), text)
             except OSError:
                 return  # nobody will read it
 
@@ -198,7 +199,7 @@ class _Finding:
         self._is_done = True
         if self._is_first:
             try:
-                (self._run / PLAN_FAILED).write_text(why, "utf-8")
+                write_text(self._run / PLAN_FAILED, why)
             except OSError:
                 say(why)
         self._end()

@@ -201,6 +201,7 @@ class Program:
         """A file beside our own; a reader never sees half of it."""
         path = self.base.with_name(f"{self.base.name}.{name}")
         unfinished = path.with_suffix(".part")
+        unfinished.touch(0o600)
         unfinished.write_bytes(content)
         unfinished.replace(path)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.config import RUNS_FOLDER
+from stepscope.errors import UsageError
 from stepscope.printer import show
 from stepscope.session.meta import about_run
 from stepscope.session.show import show_summary, summary_as_line
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["fold_run", "show_report", "summarise_run"]
 
 
-def show_report(wanted: str, *, json: bool, html: bool = False) -> None:
-    """On stdout. A run without a summary (it goes on, or was killed) is summarised as it is."""
+def show_report(wanted: str, *, json: bool, html: bool = False, output: Path | None = None) -> None:
+    """On stdout; a page goes to `output` or into the run folder, and its path to stdout. A run
+    without a summary (it goes on, or was killed) is summarised as it is."""
+    if output is not None and not html:
+        raise UsageError("-o goes with --html: it names the page to write.")
     import_pyarrow_lightly()
     run = find_run(Path(RUNS_FOLDER), wanted)
     summary = read_summary(run)
@@ -39,7 +43,7 @@ def show_report(wanted: str, *, json: bool, html: bool = False) -> None:
     elif html:
         from stepscope.session.page import write_page
 
-        show(str(write_page(run, summary)))
+        show(str(write_page(run, summary, output)))
     else:
         show_summary(summary, sys.stdout, run)
 

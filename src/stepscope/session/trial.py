@@ -71,7 +71,7 @@ class _Trial:
             except (OSError, ValueError):
                 pass  # nobody reads it
         try:
-            (self._run / f"{TRIAL_ENDED}-{process_rank(os.environ)}").touch()
+            (self._run / f"{TRIAL_ENDED}-{process_rank(os.environ)}").touch(0o600)
         except OSError:
             pass  # the launcher sees the end of the process
         if process_ranks(os.environ) == 1:

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from stepscope.model.trial import Outcome
 from stepscope.session.machine_load import Load, LoadWatch
 from stepscope.session.trial import TRIAL_ENDED
+from stepscope.store.files import PRIVATE_FILE
 
 __all__ = ["OUTPUT_FILE", "Ended", "Limits", "Observer", "run_program"]
 
@@ -70,6 +71,7 @@ def run_program(
     _adopt_orphans(True)
     watch = LoadWatch()
     began_s = time.monotonic()
+    log.touch(PRIVATE_FILE)
     with log.open("wb") as output:
         child = subprocess.Popen(
             list(argv),

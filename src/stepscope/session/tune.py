@@ -17,6 +17,7 @@ from stepscope.errors import UsageError
 from stepscope.launch.command import resolve_command
 from stepscope.model.change import Change
 from stepscope.model.trial import Measurement, Tuning
+from stepscope.redact import redact
 from stepscope.session.bench import BenchOptions, ProgramBench
 from stepscope.session.troubles import say
 from stepscope.session.tune_progress import TuneProgress
@@ -152,7 +153,7 @@ def _planned(bench: ProgramBench, options: TuneOptions) -> Tuning:
 
 def _show(tuning: Tuning, name: str, options: TuneOptions) -> None:
     if options.json is not None:
-        write_json(options.json, tuning.to_dict())
+        write_json(options.json, tuning.to_dict(), private=False)
     if not options.quiet and sys.stderr is not None:
         from stepscope.report.console import console_on
         from stepscope.report.tuning import render_tuning
@@ -160,7 +161,7 @@ def _show(tuning: Tuning, name: str, options: TuneOptions) -> None:
         render_tuning(tuning, name, console_on(sys.stderr))
     if tuning.kept:
         target = options.output or Path(TUNING_FILE)
-        write_changes(target, tuning.kept, shlex.join(options.words))
+        write_changes(target, tuning.kept, shlex.join(redact(options.words)))
         if not options.quiet:
             use = f"stepscope run --apply {shlex.quote(str(target))} {shlex.join(options.words)}"
             say(f"use it unchanged:  {use}")
@@ -178,7 +179,8 @@ def _show_proposals(found: Sequence[Change], options: TuneOptions) -> None:
         return
     rows = [(one, _why_not(one, options)) for one in found]
     if options.json is not None:
-        write_json(options.json, {"proposals": [one.to_dict() for one, _ in rows]})
+        found_json = {"proposals": [one.to_dict() for one, _ in rows]}
+        write_json(options.json, found_json, private=False)
     from stepscope.report.console import console_on
     from stepscope.report.tuning import render_proposals
 

@@ -14,7 +14,7 @@ import pyarrow.ipc
 from stepscope.errors import FormatError
 from stepscope.model.event import COLUMNS, Batch
 from stepscope.model.process import ProcessInfo
-from stepscope.store.files import open_file
+from stepscope.store.files import PRIVATE_FILE, open_file
 from stepscope.store.process import process_from_json, process_to_json
 
 __all__ = ["EVENT_FIELDS", "ArrowReader", "ArrowWriter", "Position", "to_batch", "to_record_batch"]
@@ -106,6 +106,7 @@ class ArrowWriter:
             metadata[_THINNED_KEY] = str(thinned)
         self._path = path
         self._schema = pa.schema(EVENT_FIELDS, metadata=metadata)
+        path.touch(PRIVATE_FILE)  # pyarrow would let everybody read it
         self._sink = pa.OSFile(os.fsencode(path), "wb")  # unbuffered: what it took survives kill -9
         options = pa.ipc.IpcWriteOptions(compression="zstd")
         self.complete_bytes = 0  # up to the last complete batch

@@ -16,7 +16,7 @@ from stepscope.model.capture import Capture, CaptureDetails
 from stepscope.model.capture_request import CONTROL, CONTROL_BYTES, CaptureRequest, request_name
 from stepscope.model.plain import from_plain, to_plain
 from stepscope.model.summary import Summary
-from stepscope.store.files import read_bytes, read_json, write_bytes, write_json, write_text
+from stepscope.store.files import PRIVATE_FOLDER, read_bytes, read_json, write_bytes, write_json, write_text
 
 __all__ = [
     "CAPTURE_SCHEMA",
@@ -68,7 +68,7 @@ def capture_path(number: int) -> str:
 
 def write_capture(run: Path, capture: Capture) -> Path:
     path = run / capture_path(capture.details.number)
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(PRIVATE_FOLDER, exist_ok=True)
     plain = to_plain(capture.details)
     document = {"schema": CAPTURE_SCHEMA, **plain, "summary": capture.summary.to_dict()}
     write_json(path, document, indent=None)

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from stepscope.store.files import PRIVATE_FILE
+
 if TYPE_CHECKING:
     import sqlite3
 
@@ -34,6 +36,8 @@ def open_index(
         _remove(runs)
     for attempt in range(2):
         try:
+            with contextlib.suppress(OSError):
+                (runs / INDEX_FILE).touch(PRIVATE_FILE)
             connection = sqlite3.connect(runs / INDEX_FILE, timeout=timeout_s, isolation_level=None)
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=OFF")  # survives kill -9; nobody waits for disks

@@ -17,6 +17,7 @@ from stepscope.model.event import COLUMNS, Batch
 from stepscope.model.memory_events import EventRange
 from stepscope.record.frames import EVENTS, FILE_BYTES, HEADER, frame, names_frame
 from stepscope.store.batch_index import BatchIndex
+from stepscope.store.files import PRIVATE_FILE, PRIVATE_FOLDER
 
 __all__ = ["EventFiles", "InMemoryStorage"]
 
@@ -81,7 +82,7 @@ class EventFiles:
         self._told: set[int] = set()  # names that stand in this file
         self._index = BatchIndex(base)
         try:
-            base.parent.mkdir(parents=True, exist_ok=True)
+            base.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
             self._open()
         except OSError as error:
             raise UsageError(

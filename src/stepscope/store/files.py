@@ -12,13 +12,25 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from stepscope.errors import FormatError
 from stepscope.model.plain import parse_json
 
-__all__ = ["open_file", "read_bytes", "read_json", "write_bytes", "write_json", "write_text"]
+__all__ = [
+    "PRIVATE_FILE",
+    "PRIVATE_FOLDER",
+    "open_file",
+    "read_bytes",
+    "read_json",
+    "write_bytes",
+    "write_json",
+    "write_text",
+]
 
+# Command lines and source lines are nobody else's business.
+PRIVATE_FOLDER: Final = 0o700
+PRIVATE_FILE: Final = 0o600
 _MAX_JSON_BYTES = 64 << 20  # far more than any of ours
 
 
@@ -86,25 +98,30 @@ def _unreadable(path: Path, error: OSError) -> FormatError:
     return FormatError(f"{path} cannot be read ({error.strerror}): check its permissions.")
 
 
-def write_json(path: Path, document: Mapping[str, Any], indent: int | None = 2) -> None:
-    """Readers see the old file or the new one, never a part. OSError: the old one stays."""
+def write_json(
+    path: Path, document: Mapping[str, Any], indent: int | None = 2, *, private: bool = True
+) -> None:
+    """Readers see the old file or the new one, never a part. OSError: the old one stays.
+
+    private: only this user can read it. A file that the user names gets the mode of any other.
+    """
     separators = (",", ":") if indent is None else None
     text = json.dumps(document, indent=indent, separators=separators, ensure_ascii=False)
-    write_text(path, text + "\n")
+    write_text(path, text + "\n", private=private)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, private: bool = True) -> None:
     """As write_json. What UTF-8 has no place for (half a surrogate pair) becomes a “?”."""
-    write_bytes(path, text.encode("utf-8", "replace"))
+    write_bytes(path, text.encode("utf-8", "replace"), private=private)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes, *, private: bool = True) -> None:
     """As write_json."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        draft.unlink(missing_ok=True)  # a file that is new is no link to another one
-        with draft.open("xb") as file:
-            file.write(content)
+        draft.unlink(missing_ok=True)
+        draft.touch(PRIVATE_FILE if private else 0o666, exist_ok=False)  # new: no link to another
+        draft.write_bytes(content)
         draft.replace(path)
     except OSError:
         draft.unlink(missing_ok=True)

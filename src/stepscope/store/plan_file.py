@@ -34,7 +34,7 @@ _MAX_BYTES: Final = 8 << 20
 
 
 def write_plan(path: Path, plan: CheckpointPlan) -> None:
-    write_json(path, {"schema": PLAN_SCHEMA, **to_plain(plan)})
+    write_json(path, {"schema": PLAN_SCHEMA, **to_plain(plan)}, private=False)
 
 
 def write_plan_report(run: Path, report: PlanReport) -> None:

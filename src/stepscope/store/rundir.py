@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from stepscope.errors import FormatError, RunNotFoundError, UsageError
 from stepscope.model.meta import Meta
 from stepscope.model.plain import from_plain
-from stepscope.store.files import read_json, write_json
+from stepscope.store.files import PRIVATE_FOLDER, read_json, write_json
 
 __all__ = ["META_SCHEMA", "NewRun", "create_run", "find_run", "is_run", "read_meta", "write_meta"]
 
@@ -76,7 +76,7 @@ def _refuse_used(output: Path) -> None:
 def _make_first(candidates: Any, *, may_exist: bool) -> Path:
     for path in candidates:
         try:
-            path.mkdir(parents=True, exist_ok=may_exist)
+            path.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=may_exist)
         except FileExistsError:
             if may_exist:
                 raise

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from stepscope.errors import FormatError
 from stepscope.record.frames import STATUS, STATUS_MAGIC
-from stepscope.store.files import read_bytes
+from stepscope.store.files import PRIVATE_FILE, read_bytes
 
 __all__ = [
     "ENDED_PID",
@@ -103,6 +103,7 @@ def join_ended_pages(folder: Path, is_running: Callable[[int], bool]) -> None:
     ]
     recorded = sum(page.recorded for page in over)
     draft = folder / "ended"
+    draft.touch(PRIVATE_FILE)
     draft.write_bytes(STATUS.pack(STATUS_MAGIC, ENDED_PID, recorded, 0, 0, 0, 0, b""))
     draft.replace(folder / f"{ENDED_PID}.status")
     for page in over:

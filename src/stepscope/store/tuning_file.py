@@ -39,7 +39,7 @@ def write_changes(path: Path, changes: Sequence[Change], command: str) -> None:
     for change in changes:
         lines += ["", "[[changes]]"]
         lines += [f"{key} = {_toml(value)}" for key, value in _fields(change).items()]
-    write_text(path, "\n".join(lines) + "\n")
+    write_text(path, "\n".join(lines) + "\n", private=False)
 
 
 def _in_one_line(text: str) -> str:

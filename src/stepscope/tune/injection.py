@@ -99,7 +99,7 @@ class Teller:
         line = json.dumps({"change": self._change, "what": what, "refused": refused, **place})
         try:
             # One write of a short line: those of other processes do not mix into it.
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 os.write(descriptor, line.encode() + b"\n")
             finally:
