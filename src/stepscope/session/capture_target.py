@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,12 +10,7 @@ from stepscope.config import RUNS_FOLDER
 from stepscope.errors import RunNotFoundError, StepscopeError
 from stepscope.store.captures import said_run
 from stepscope.store.rundir import find_run, read_meta
-from stepscope.store.status import (
-    STATUS_PREFIX,
-    is_own_folder,
-    status_folder_of,
-    status_parents,
-)
+from stepscope.store.status_folders import status_folder_of, status_folders
 
 __all__ = ["Target", "find_target", "is_alive"]
 
@@ -77,8 +70,8 @@ def _run_of_process(pid: int) -> Path:
         )
     if owner != os.geteuid():  # root neither: it would write where another user's files say
         raise StepscopeError(f"Process {pid} belongs to another user: only they can ask it.")
-    for folder in _status_folders():
-        is_launchers = folder.name.startswith(f"{STATUS_PREFIX}{pid}-")
+    for folder in status_folders():
+        is_launchers = folder.name.startswith(f"stepscope-{pid}-")
         is_its = is_launchers or (folder / f"{pid}.status").exists()
         run = said_run(folder) if is_its else None
         if run is not None:
@@ -93,13 +86,6 @@ def _owner(pid: int) -> int | None:
         return Path("/proc", str(pid)).stat().st_uid
     except (OSError, ValueError):
         return None
-
-
-def _status_folders() -> Iterator[Path]:
-    """Of this user alone: anybody can make a folder of such a name."""
-    for parent in status_parents():
-        with contextlib.suppress(OSError):
-            yield from filter(is_own_folder, sorted(parent.glob(f"{STATUS_PREFIX}*")))
 
 
 def is_alive(pid: int) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import sys
 import time
@@ -24,7 +25,11 @@ from stepscope.session.plan_show import is_planned, plan_exit_code, show_plan
 from stepscope.session.show import show_summary, summary_as_line
 from stepscope.session.troubles import Troubles, say
 from stepscope.store.rundir import NewRun, create_run
-from stepscope.store.status import STATUS_PREFIX, status_parents
+from stepscope.store.status_folders import (
+    make_status_folder,
+    remove_status_folder,
+    sweep_status_folders,
+)
 
 if TYPE_CHECKING:
     from stepscope.model.alert import Alert
@@ -57,7 +62,8 @@ def profile_command(options: RunOptions) -> int:
     if run.notice:
         say(run.notice)
     with signals_held() as mask:
-        status = _make_status_folder(run.path)
+        sweep_status_folders()
+        status = make_status_folder(run.path)
         environment = child_environment(os.environ, run.path, status, options.settings)
         watching = None
         try:
@@ -66,7 +72,8 @@ def profile_command(options: RunOptions) -> int:
         except BaseException:
             if watching is not None:
                 watching.finish()
-            _remove(status, run.path)
+            remove_status_folder(status)
+            shutil.rmtree(run.path, ignore_errors=True)  # it holds nothing of worth
             raise
         _profile(options, command, run, status, child, watching)
     if _is_planning(options) and is_planned(run.path):
@@ -207,23 +214,3 @@ def _occupy_closed_files() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)  # gets the lowest number: this one
-
-
-def _make_status_folder(run: Path) -> Path:
-    """Outside the run folder where possible."""
-    for parent in (*status_parents(), run):
-        folder = parent / f"{STATUS_PREFIX}{os.getpid()}-{time.time_ns()}"
-        try:
-            folder.mkdir(mode=0o700)
-        except OSError:
-            continue
-        return folder
-    return run / "no-status"  # nobody can write there, and nobody will look for it
-
-
-def _remove(*folders: Path) -> None:
-    """Folders that hold nothing of worth."""
-    from shutil import rmtree
-
-    for folder in folders:
-        rmtree(folder, ignore_errors=True)

@@ -56,7 +56,8 @@ def summarise_run(run: Path) -> Summary:
 def fold_run(run: Path) -> tuple[Summary, Details]:
     """What the events tell, and what stands behind it."""
     from stepscope.session.analysis import RunFold
-    from stepscope.store.status import read_status_pages, status_folder_of
+    from stepscope.store.status import read_status_pages
+    from stepscope.store.status_folders import status_folder_of
     from stepscope.store.trace import open_trace
 
     trace = open_trace(run)

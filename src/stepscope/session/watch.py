@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,6 +26,7 @@ from stepscope.store.layout import frames_number, pid_of
 from stepscope.store.live_request import is_requested
 from stepscope.store.rundir import NewRun, write_meta
 from stepscope.store.status import StatusPage, join_ended_pages, read_status_pages
+from stepscope.store.status_folders import remove_status_folder
 from stepscope.store.summary import write_summary
 from stepscope.store.tail import News, RunTail
 
@@ -175,7 +175,7 @@ class Watch:
         with self._troubles.guard("asking git"):
             git = self._git.result()
             self._meta |= describe_end(exit_code, git, self.lost.as_json())
-        shutil.rmtree(self._status_folder, ignore_errors=True)
+        remove_status_folder(self._status_folder)
         return self._write_results(pages)
 
     def _stop_watching(self) -> None:

@@ -16,7 +16,14 @@ from stepscope.model.capture import Capture, CaptureDetails
 from stepscope.model.capture_request import CONTROL, CONTROL_BYTES, CaptureRequest, request_name
 from stepscope.model.plain import from_plain, to_plain
 from stepscope.model.summary import Summary
-from stepscope.store.files import PRIVATE_FOLDER, read_bytes, read_json, write_bytes, write_json, write_text
+from stepscope.store.files import (
+    PRIVATE_FOLDER,
+    read_bytes,
+    read_json,
+    write_bytes,
+    write_json,
+    write_text,
+)
 
 __all__ = [
     "CAPTURE_SCHEMA",

@@ -17,7 +17,7 @@ from stepscope.model.event import COLUMNS, Batch
 from stepscope.model.memory_events import EventRange
 from stepscope.record.frames import EVENTS, FILE_BYTES, HEADER, frame, names_frame
 from stepscope.store.batch_index import BatchIndex
-from stepscope.store.files import PRIVATE_FILE, PRIVATE_FOLDER
+from stepscope.store.files import PRIVATE_FOLDER
 
 __all__ = ["EventFiles", "InMemoryStorage"]
 

@@ -6,62 +6,19 @@ They lie outside the run folder, so that losses are known also when that one is 
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stepscope.errors import FormatError
 from stepscope.record.frames import STATUS, STATUS_MAGIC
 from stepscope.store.files import PRIVATE_FILE, read_bytes
 
-__all__ = [
-    "ENDED_PID",
-    "STATUS_PREFIX",
-    "StatusPage",
-    "is_own_folder",
-    "join_ended_pages",
-    "read_status_pages",
-    "status_folder_of",
-    "status_parents",
-]
+__all__ = ["ENDED_PID", "StatusPage", "join_ended_pages", "read_status_pages"]
 
 ENDED_PID = 0  # of the page of all processes that have ended and lost nothing
 MOST_PAGES = 64  # then those are joined
 MAX_PAGE_BYTES = 1 << 16
-STATUS_PREFIX = "stepscope-"  # of the names of status folders; the launcher's pid follows
-
-
-def status_parents() -> tuple[Path, ...]:
-    """Where the status folder of a run can lie, besides in the run folder. First in memory, because
-    it must work when the disk does not."""
-    return Path("/dev/shm"), Path(os.environ.get("TMPDIR") or "/tmp")
-
-
-def status_folder_of(run: Path, meta: Mapping[str, Any]) -> Path | None:
-    """The status folder of a run that goes on; None: it has none, or none of this user.
-
-    Anybody can have made a run folder, and its meta.json can name any path. So only the name is
-    taken from there, and looked for where a launcher makes such folders.
-    """
-    named, launcher = meta.get("status_folder"), meta.get("launcher_pid")
-    if not isinstance(named, str) or not isinstance(launcher, int):
-        return None
-    name = Path(named).name
-    if not name.startswith(f"{STATUS_PREFIX}{launcher}-"):
-        return None
-    found = (parent / name for parent in (*status_parents(), run))
-    return next(filter(is_own_folder, found), None)
-
-
-def is_own_folder(path: Path) -> bool:
-    """A folder of this user that nobody else can write to, and no link to one."""
-    try:
-        state = path.lstat()
-    except (OSError, ValueError):
-        return False
-    is_private = not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid() and is_private
 
 
 class StatusPage(NamedTuple):

@@ -18,7 +18,8 @@ from stepscope.store.frames import FramesReader
 from stepscope.store.layout import Segment, frames_number, segments
 from stepscope.store.left_out import FramesGap, read_left_out
 from stepscope.store.rundir import is_run, read_meta
-from stepscope.store.status import read_status_pages, status_folder_of
+from stepscope.store.status import read_status_pages
+from stepscope.store.status_folders import status_folder_of
 
 if TYPE_CHECKING:
     import pyarrow

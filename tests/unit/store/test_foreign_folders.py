@@ -22,7 +22,7 @@ from stepscope.store.database import INDEX_FILE, open_index
 from stepscope.store.files import write_text
 from stepscope.store.live_request import request
 from stepscope.store.rundir import write_meta
-from stepscope.store.status import status_folder_of
+from stepscope.store.status_folders import status_folder_of
 
 CONTENT = "do not touch\n"
 NOBODY = 65534
