@@ -183,7 +183,6 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "stepscope", ""
     # For an error before the first line was read.
     command, requestline, request_version = "", "", "HTTP/1.0"
-    default_request_version = "HTTP/1.0"  # with 0.9 an error would have no status line
 
     def setup(self) -> None:
         super().setup()
@@ -204,6 +203,11 @@ class _Handler(BaseHTTPRequestHandler):
         if wrong:
             self.send_error(400, wrong)
         return not wrong
+
+    def send_response_only(self, code: int, message: str | None = None) -> None:
+        if self.request_version == "HTTP/0.9":  # it would get no status line
+            self.request_version = "HTTP/1.0"
+        super().send_response_only(code, message)
 
     def _wrong(self) -> str:
         """What no client means, or two readers would understand in two ways; "": nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,7 +57,10 @@ def _register_installed() -> None:
 def read_rules(path: Path) -> Mapping[str, Any]:
     """What the file says, unchecked. UsageError: it is not there, or no TOML."""
     try:
-        content = path.read_bytes()[: _MOST_BYTES + 1]
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UsageError("it is no regular file.")
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         raise UsageError(
             f"there is no such file: write one (docs/howto/alerts.md), or use"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -75,3 +76,9 @@ def test_a_package_whose_rule_cannot_be_loaded_is_named(
     monkeypatch.delitem(sys.modules, "plateau_rule", raising=False)
     with pytest.raises(UsageError, match=r"plateau.*no such thing"):
         load_rules("default")
+
+
+def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "rules.toml")
+    with pytest.raises(UsageError, match="no regular file"):
+        load_rules(str(tmp_path / "rules.toml"))
