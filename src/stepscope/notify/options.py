@@ -30,7 +30,7 @@ class Options:
 
     def text(self, key: str, default: str = _REQUIRED) -> str:
         """As it stands there: without secrets, unless the user wrote them."""
-        return str(self._value(key, default, str, "a text"))
+        return self._without_nul(key, str(self._value(key, default, str, "a text")))
 
     def secret(self, key: str, default: str = _REQUIRED) -> str:
         """With $NAME and ${NAME} from the environment. Not to be shown."""
@@ -66,7 +66,7 @@ class Options:
         value = self._value(key, default, (list, tuple), "a list of texts")
         if not all(isinstance(one, str) for one in value):
             raise UsageError(f"{self.where(key)} has to be a list of texts.")
-        return tuple(value)
+        return tuple(self._without_nul(key, one) for one in value)
 
     def table(self, key: str) -> dict[str, str]:
         """A table of texts; empty where there is none."""
@@ -87,6 +87,12 @@ class Options:
                 f"The {self._type} sink has no setting {', '.join(map(repr, unknown))}: there are"
                 f" {', '.join(self._known)}."
             )
+
+    def _without_nul(self, key: str, text: str) -> str:
+        """No path, address or argument of a command can hold one."""
+        if "\0" in text:
+            raise UsageError(f"{self.where(key)} has a NUL character in it.")
+        return text
 
     def _value(self, key: str, default: Any, kind: Any, what: str) -> Any:
         if key not in self._known:

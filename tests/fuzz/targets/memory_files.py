@@ -73,9 +73,10 @@ def _feed(folder: Path, content: Callable[[Random], bytes]) -> Feed:
         """Read, analyse, show and export it, as `stepscope memory FILE` does."""
         path.write_bytes(content(random))
         loaded = load_memory_file(path)
-        is_snapshot = isinstance(loaded, AllocatorSnapshot)
-        memory = memory_of_snapshot(loaded) if is_snapshot else memory_of_timeline(loaded)
-        memory = advise_fragmentation(memory)
+        if isinstance(loaded, AllocatorSnapshot):
+            memory = advise_fragmentation(memory_of_snapshot(loaded))
+        else:
+            memory = advise_fragmentation(memory_of_timeline(loaded))
         render_memory(memory, path.name, Console(file=io.StringIO(), width=120))
         memory_to_csv(memory)
         memory_to_perfetto(memory)

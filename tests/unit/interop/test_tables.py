@@ -65,7 +65,7 @@ def test_a_text_that_a_spreadsheet_would_run_gets_a_quote(text: str) -> None:
 @pytest.mark.parametrize("text", FORMULAS)
 def test_so_does_what_a_program_calls_its_allocations(text: str) -> None:
     file = io.StringIO(newline="")
-    event = MemoryEvent(MemoryEventType.ALLOCATION, 7, 0, 10, 10, allocation_type=text)
+    event = MemoryEvent(MemoryEventType.ALLOCATION, time_ns=7, size_bytes=10, allocation_type=text)
     assert events_to_csv([event], file) == 1
     (row,) = csv.DictReader(io.StringIO(file.getvalue(), newline=""))
     assert row["allocation_type"] == f"'{text}"

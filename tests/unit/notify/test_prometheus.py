@@ -358,6 +358,7 @@ def test_a_taken_port_is_said_before_the_run_begins(page: PrometheusPage, tmp_pa
         ({"prot": 1}, "has no setting 'prot'"),
         ({"address": "no.such.host.invalid"}, "cannot be served at no.such.host.invalid"),
         ({"interval_s": 0}, "interval_s of the prometheus sink"),
+        ({"file": "a\0b"}, "file of the prometheus sink has a NUL"),
     ],
 )
 def test_settings_that_cannot_be_are_named(
