@@ -119,9 +119,11 @@ class _Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Above the limit the oldest connection goes, those first that have asked for nothing."""
-        for connections in (self._waiting, self._answered):
-            while connections and len(self._waiting) + len(self._answered) >= _MOST_CONNECTIONS:
-                self._end(connections, min(list(connections), key=connections.__getitem__))
+        surplus = len(self._waiting) + len(self._answered) + 1 - _MOST_CONNECTIONS
+        if surplus > 0:  # dicts are in the order of time
+            for connection in [*self._waiting.copy(), *self._answered.copy()][:surplus]:
+                self._forget(connection)
+                _end(connection)
         self._waiting[request] = time.monotonic()
         super().process_request(request, client_address)
 
@@ -132,9 +134,12 @@ class _Server(ThreadingHTTPServer):
             self._answered[request] = began_s
 
     def shutdown_request(self, request: Any) -> None:
+        self._forget(request)
+        super().shutdown_request(request)
+
+    def _forget(self, request: Any) -> None:
         self._waiting.pop(request, None)
         self._answered.pop(request, None)
-        super().shutdown_request(request)
 
     def serve(self) -> None:
         """Until `stop`, or until the program has closed the socket."""
@@ -165,11 +170,8 @@ class _Server(ThreadingHTTPServer):
         for connections, limit_s in ((self._waiting, waiting_s), (self._answered, answered_s)):
             for connection, since_s in list(connections.items()):
                 if since_s < limit_s:
-                    self._end(connections, connection)
-
-    def _end(self, connections: dict[Any, float], connection: Any) -> None:
-        connections.pop(connection, None)
-        _end(connection)
+                    self._forget(connection)
+                    _end(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A scraper that goes away is its own affair."""
