@@ -47,10 +47,10 @@ def _batches(finding: Finding) -> list[BatchWork]:
     slow_s = m.get("sample_p99_ms", 0.0) / 1e3
     if slow_s <= 4e-3 * median:
         slow_s = m.get("sample_max_ms", 0.0) / 1e3
-    total_s = sum(mean)
-    if not tail or slow_s <= 0 or not total_s:
+    tail_s = tail * sum(mean)
+    if slow_s <= 0 or not tail_s:
         return [mean]
-    every = min(_LONGEST, max(1, round(slow_s / (tail * total_s))))
+    every = min(_LONGEST, max(1, round(slow_s / tail_s)))
     usual = BatchWork(mean.cpu_s * (1 - tail), mean.blocked_s * (1 - tail))
     extra = tail * every  # of a mean batch
     slow = BatchWork(usual.cpu_s + extra * mean.cpu_s, usual.blocked_s + extra * mean.blocked_s)

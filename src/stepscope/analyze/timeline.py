@@ -34,6 +34,8 @@ def make_timeline(
 
 
 def _buckets(loop: Loop, places: Sequence[int], most: int) -> Iterable[StepBucket]:
+    if not places:
+        return  # no step took any time
     steps = loop.windows.steps()
     walls = [loop.windows.wall_ns(place) for place in places]
     starts_ns = list(accumulate((sum(parts) for parts in zip(*walls, strict=True)), initial=0))

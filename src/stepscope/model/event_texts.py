@@ -143,13 +143,11 @@ def _trait(text: str) -> bool:
 
 
 _FRAME: Final = _fields(True, True, False, False)
-_LAYER: Final = _fields(False, False, True, most=False)
-_TWO_FIELDS: Final = _fields(False, False, most=False)
 
 TEXTS: Final[Mapping[str, Callable[[str], bool]]] = {
     names.STACK_FRAME: _FRAME,
     names.TRACKED_FRAME: _FRAME,
-    names.LAYER: lambda text: _LAYER(text) or _TWO_FIELDS(text),  # the latter before 0.1
+    names.LAYER: _fields(False, False, True, most=False),
     names.OP: _fields(False, True, True, most=False),
     names.PYTHON_LINE: _fields(True, False),
     names.TRAIT: _trait,
