@@ -84,3 +84,8 @@ def test_a_pattern_is_told_beyond_its_limit_and_not_at_it(
     found = gc_patterns(generations, share, step_ms)
     assert len(found) == len(told)
     assert all(part in sentence for part, sentence in zip(told, found, strict=True))
+
+
+def test_a_pause_is_not_compared_with_steps_that_took_no_time() -> None:
+    (told,) = gc_patterns([generation(2, 1, longest_ms=900.0)], None, 0.0)
+    assert told.startswith("Pauses are long: up to 900.0 ms; more than")

@@ -165,3 +165,7 @@ def test_between_two_moments() -> None:
     assert found.wall_ns == 15 * MS
     assert (found.initial_rss_bytes, found.final_rss_bytes) == (15 * MB, 30 * MB)
     assert found.peak_rss_bytes == 70 * MB
+
+
+def test_a_mark_in_place_of_the_span_of_a_run_is_ignored() -> None:
+    assert use([run(1, 2), mark(names.OPERATION, 3, text="1/work")]).calls == 1
