@@ -7,7 +7,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 # Our own builds: a compiler warning is an error, and where there is a compiler the native core has to
 # build. A released package is built without these (setup.py).
 export STEPSCOPE_WERROR := 1
-ifneq ($(shell command -v cc gcc clang),)
+ifneq ($(shell command -v cc || command -v gcc || command -v clang),)
 export STEPSCOPE_REQUIRE_NATIVE := 1
 endif
 

@@ -235,14 +235,14 @@ static PyObject *tell_held_method(PyObject *self, PyObject *unused) {
 
 /* ---- the peak ---- */
 
-static void tell_part(ThreadLog *log, int64_t now, uint32_t place, int64_t bytes) {
+static void tell_part(ThreadLog *log, int64_t now, uint32_t place, int64_t bytes, uint32_t step) {
     Event event = {
         .time_ns = now,
         .cpu_start_ns = heap_number(place),
-        .arg = heap.told_peak,
+        .arg = heap.told_peak, /* only changed with the GIL */
         .value = (double)bytes,
         .name = heap.names.peak,
-        .step = heap.peak_step,
+        .step = step,
         .track = log->track,
         .type = EVENT_ALLOCATION,
     };
@@ -265,9 +265,10 @@ static PyObject *peak_method(PyObject *self, PyObject *unused) {
     for (uint32_t place = 0; place < places; place++) {
         heap_lock(); /* another thread may reach a higher one: then that is what is told */
         int64_t bytes = heap_peak_bytes(place);
+        uint32_t step = heap.peak_step;
         heap_unlock();
         if (bytes <= 0) continue;
-        tell_part(log, now, place, bytes);
+        tell_part(log, now, place, bytes, step);
         told++;
     }
     return PyLong_FromLong(told);
