@@ -20,9 +20,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def native_core() -> Any:
-    return pytest.importorskip(
+    core = pytest.importorskip(
         "stepscope.record._native", reason="the native core was not built", exc_type=ImportError
     )
+    assert not SANITIZER or f"/build/{SANITIZER}/" in core.__file__, "not the instrumented core"
+    return core
 
 
 @pytest.fixture(params=CORES)
