@@ -111,7 +111,7 @@ COMMANDS = [
 
 
 # With these spoiled a file is refused; without, everything in it is shown.
-CHECKED = ("kind", "category", "state", "cwd")
+CHECKED = ("kind", "category", "state", "cwd", "recompute")
 
 
 @pytest.mark.parametrize("but", [(), CHECKED], ids=["refused", "shown"])
