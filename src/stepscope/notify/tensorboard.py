@@ -109,7 +109,8 @@ class _EventFile:
     def append(self, events: Sequence[bytes], now_unix: float) -> None:
         try:
             if self._path is None:
-                self._folder.mkdir(parents=True, exist_ok=True)
+                folder_mode = 0o700 if self._private else 0o777
+                self._folder.mkdir(folder_mode, parents=True, exist_ok=True)
                 name = f"events.out.tfevents.{int(now_unix):010d}.{self._whose}"
                 self._path = self._folder / name
             self._write(self._path, b"".join(map(tfevents.record, events)), now_unix)
