@@ -48,7 +48,7 @@ class Descriptor:
 
     def fileno(self) -> int:
         """For use at once, never to be kept. OSError (EBADF): it is not ours any more."""
-        if not self.is_ours:
+        if self._opened is None or identity_of(self._number) != self._opened:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return self._number
 
@@ -96,17 +96,20 @@ class RawFile(io.RawIOBase):
 def open_own(path: str | os.PathLike[str], flags: int) -> int:
     """Opens a file that is to be written, in a folder that somebody else may have filled.
 
-    OSError: it is a symbolic link, no regular file, has a second name, or belongs to another user.
+    OSError: it is a symbolic link, no regular file, has a second name, or belongs to somebody who
+    is neither this user nor the owner of the folder (on some network disks we are not the owner of
+    what we make).
     """
     folder, name = os.path.split(os.fspath(path))
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     directory = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         number = os.open(name, flags, 0o600, dir_fd=directory)
+        owners = (os.geteuid(), os.fstat(directory).st_uid)
     finally:
         os.close(directory)
     state = os.fstat(number)
-    if stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and state.st_nlink == 1:
+    if stat.S_ISREG(state.st_mode) and state.st_uid in owners and state.st_nlink == 1:
         return number
     os.close(number)
     raise PermissionError(errno.EPERM, "it is not a file of ours", os.fspath(path))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -206,7 +208,13 @@ RUNS = {
     "apply": ("run", "--apply", "memory.toml"),
     "apply on disk": ("run", "--apply", "disk.toml"),
 }
-TWICE = [pytest.param("between"), pytest.param("before", marks=pytest.mark.slow)]
+# Each program takes some seconds: most of them are left to the slower suites.
+QUICK = ("plain PerformanceProfiler", "BottleneckProfiler", "memory", "apply")
+MOMENTS = [pytest.param("between"), pytest.param("before", marks=pytest.mark.extended)]
+
+
+def marked(names: Iterable[str]) -> list[Any]:
+    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in names]
 
 
 @pytest.fixture
@@ -233,8 +241,8 @@ def start(folder: Path, *words: str, core: str = "native") -> subprocess.Complet
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("when", TWICE)
-@pytest.mark.parametrize("name", PROFILERS)
+@pytest.mark.parametrize("when", MOMENTS)
+@pytest.mark.parametrize("name", marked(PROFILERS))
 def test_a_profiler_leaves_the_files_of_a_daemon_alone(name: str, when: str, folder: Path) -> None:
     text = BEGINNING + dedent(PROFILERS[name]) + END
     done = start(folder, "-c", text, str(folder), when)
@@ -249,8 +257,8 @@ def test_so_does_a_profiler_without_the_compiled_core(name: str, folder: Path) -
     assert_unharmed(done, folder)
 
 
-@pytest.mark.parametrize("when", TWICE)
-@pytest.mark.parametrize("mode", RUNS)
+@pytest.mark.parametrize("when", MOMENTS)
+@pytest.mark.parametrize("mode", marked(RUNS))
 def test_a_run_leaves_the_files_of_a_daemon_alone(mode: str, when: str, folder: Path) -> None:
     write_plan(folder.parent / "plan.json", CheckpointPlan((Segment("0"),)))
     for where in ("memory", "disk"):

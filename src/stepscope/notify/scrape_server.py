@@ -155,7 +155,7 @@ class _Server(ThreadingHTTPServer):
         self._end_those_since(math.inf, math.inf)
 
     def server_close(self) -> None:
-        self._is_listening()
+        self._is_listening()  # forgets a number that is not ours, so that it is not closed
         super().server_close()
 
     def _is_listening(self) -> bool:
