@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["in_one_line", "make_visible", "say", "show", "show_exactly", "write_line"]
 
 # Control characters except tab and newline, characters that change the direction of text or have
-# no width, and surrogates, which no encoding can write.
+# no width, and surrogates, which no encoding can write. The two joiners (U+200C, U+200D) pass:
+# emoji, Persian and Hindi need them.
 _HIDDEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad"
-    r"\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    r"\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     r"\U000e0000-\U000e007f]"
 )
 

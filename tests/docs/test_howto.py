@@ -120,6 +120,8 @@ def test_the_reports_are_where_the_page_says(bottlenecks: tuple[str, Path]) -> N
     _, folder = bottlenecks
     found = sorted(path.name for path in (folder / "bottleneck_reports").iterdir())
     assert [name.rpartition("_")[2] for name in found if name.startswith("training_")] == [
+        "memory.png",
+        "report.csv",
         "report.json",
         "report.md",
         "visualizations.png",

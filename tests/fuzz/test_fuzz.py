@@ -19,4 +19,5 @@ def test_every_damaged_input_is_read_or_refused(target: Target, tmp_path: Path) 
     *_, tally = feed_all(target, feed, seed=1, numbers=range(INPUTS))
 
     assert tally.inputs == INPUTS
+    assert tally.accepted, "the reader refuses everything, so its checks are not reached"
     assert tally.defects == 0, "\n".join(tally.examples)

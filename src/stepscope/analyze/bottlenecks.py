@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -174,11 +175,13 @@ def finding_bottlenecks(
 
 
 def _saved(found: Finding) -> float | None:
-    """Share of the time that its recommendation is expected to save at best; None: not known."""
+    """Share of the time that its recommendation is expected to save: the geometric mean of the
+    range of its speed-up. None: not known."""
     advice = found.recommendation
     if advice is None or advice.expected_speedup is None:
         return None
-    return 1.0 - 1.0 / max(1.0, advice.expected_speedup[1])
+    low, high = advice.expected_speedup
+    return 1.0 - 1.0 / max(1.0, math.sqrt(low * high))
 
 
 def worst_first(found: Iterable[BottleneckProfile]) -> tuple[BottleneckProfile, ...]:

@@ -119,7 +119,8 @@ def _cores(series: Sequence[Series], before_ns: int, at_ns: int) -> float | None
     alive = [one for one in series if one.overlaps(before_ns, at_ns)]
     if not alive:
         return None
-    return _rounded(sum(one.at(at_ns) - one.at(before_ns) for one in alive) / (at_ns - before_ns))
+    grown = sum(one.at(at_ns) - one.at(before_ns) for one in alive)
+    return _rounded(max(0.0, grown / (at_ns - before_ns)))
 
 
 def _together(series: Sequence[Series], at_ns: int) -> float | None:

@@ -234,7 +234,7 @@ class LineBytes(NamedTuple):
     location: Location
     bytes: Count
     blocks: Count
-    grown_bytes: Count | None = None
+    grown_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def read_history(options: HistoryOptions) -> list[Series]:
         try:
             run = _figure(entry, options.metric)
         except (StepscopeError, OSError) as error:
-            unreadable.append(f"{entry.name}: {error}")
+            unreadable.append(f"{Path(entry.path).name}: {error}")
             continue
         if run is None:
             left_out += 1

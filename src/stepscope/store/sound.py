@@ -20,10 +20,10 @@ _RANGES: Final = {
     # Of allocations and checkpoints: numbers and sizes.
     "cpu_start_ns": (-_LONGEST_NS, _LONGEST_NS),
     "cpu_ns": (-_LONGEST_NS, _LONGEST_NS),
-    "arg": (-(1 << 62), 1 << 62),
     "type": (min(EventType), max(EventType)),
 }
-_LARGEST_VALUE: Final = 1e18
+# Counters since the machine started are the largest: 256 CPUs are busy for 1e18 ns in 50 days.
+_LARGEST_VALUE: Final = 1e21
 _POSITIVE: Final = {names.HOST_CPU_COUNT: 0.01, names.HOST_MEMORY_TOTAL_BYTES: 1.0}  # divisors
 # What a program reports about itself need not be a number.
 _ANY_VALUE: Final = (names.LOSS, names.METRIC)
@@ -54,11 +54,12 @@ def _out_of_range(batch: Batch) -> Iterator[int]:
 
 
 def _without_name(batch: Batch) -> Iterator[int]:
-    for column, none in (("name", ()), ("text", (0,))):
-        values = batch.columns[column].tolist()
-        unknown = set(values) - batch.names.keys() - set(none)
-        if unknown:
-            yield from (place for place, one in enumerate(values) if one in unknown)
+    for number in batch.by_name.keys() - batch.names.keys():
+        yield from batch.by_name[number]
+    texts = batch.columns["text"]
+    unknown = set(texts) - batch.names.keys() - {0}
+    if unknown:
+        yield from (place for place, one in enumerate(texts) if one in unknown)
 
 
 def _with_wrong_value(batch: Batch) -> Iterator[int]:
@@ -66,7 +67,8 @@ def _with_wrong_value(batch: Batch) -> Iterator[int]:
     for name, place in batch.places(_POSITIVE):
         if not values[place] >= _POSITIVE[name]:
             yield place
-    if all(map(isfinite, values)) and max(map(abs, values)) <= _LARGEST_VALUE:
+    # A sum is finite only if every value is.
+    if isfinite(sum(values)) and -_LARGEST_VALUE <= min(values) <= max(values) <= _LARGEST_VALUE:
         return
     known, numbers = batch.names, batch.columns["name"]
     for place, one in enumerate(values):

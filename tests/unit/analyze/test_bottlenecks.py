@@ -118,7 +118,7 @@ def test_findings_of_a_loop_are_bottlenecks_but_its_computation_is_not() -> None
 
 
 def test_the_potential_of_a_finding_is_the_gain_that_is_expected_of_its_recommendation() -> None:
-    advice = Recommendation("Do this", "now", expected_speedup=(1.1, 1.25))
+    advice = Recommendation("Do this", "now", expected_speedup=(1.0, 1.5625))
     known = replace(finding("input-cpu", 0.5), recommendation=advice)
     found = finding_bottlenecks(
         [known, finding("input-io", 0.5)], PerformanceMetrics(execution_time=1.0), 0.05, steps=7

@@ -59,7 +59,10 @@ def made_memory(file: str = FILE, layer: str = "encoder.0") -> Memory:
             0.012,
             ("A full collection runs in every 50th step.",),
         ),
-        python_lines=(LineBytes(Location(file, 5, "<module>"), 4 * MB, 900, 2 * MB),),
+        python_lines=(
+            LineBytes(Location(file, 5, "<module>"), 4 * MB, 900, 2 * MB),
+            LineBytes(Location(file, 9, "load"), 1 * MB, 30, -2 * MB),  # it holds less in the end
+        ),
         sampled_steps=4,
         stack_share=0.5,
         notes=("Stacks were taken on every second step.",),
