@@ -105,7 +105,8 @@ def read_meta_as_commands_do(run: Path, random: Random) -> None:
         if type(error).__module__ != "stepscope.errors":
             raise
     read_meta(run)
-    ViewSource(run, lambda: time.time() + random.choice((0, 1e9))).next()
+    if random.random() < DRAWN:
+        ViewSource(run, lambda: time.time() + random.choice((0, 1e9))).next()
 
 
 def read_summary_as_commands_do(run: Path, random: Random) -> None:
