@@ -35,7 +35,7 @@ def sound(batch: Batch) -> Batch:
     wrong = set(_out_of_range(batch))
     wrong.update(_without_name(batch))
     wrong.update(_with_wrong_value(batch))
-    wrong.update(_with_wrong_text(batch, wrong))
+    wrong.update(_with_wrong_text(batch))
     if not wrong:
         return batch
     kept = [place for place in range(batch.count) if place not in wrong]
@@ -77,13 +77,12 @@ def _with_wrong_value(batch: Batch) -> Iterator[int]:
             yield place
 
 
-def _with_wrong_text(batch: Batch, wrong: set[int]) -> Iterator[int]:
+def _with_wrong_text(batch: Batch) -> Iterator[int]:
     known, texts = batch.names, batch.columns["text"]
     for number, places in batch.by_name.items():
         name = known.get(number, "")
         if name in TEXTS:
-            yield from (
-                place
-                for place in places
-                if place not in wrong and not fits(name, known.get(texts[place], ""))
-            )
+            used = {texts[place] for place in places}
+            unfit = {one for one in used if not fits(name, known.get(one, ""))}
+            if unfit:
+                yield from (place for place in places if texts[place] in unfit)
