@@ -12,7 +12,7 @@
 #include "log.h"
 
 enum {
-    /* A new peak counts when it is 1/64 above the last: each one is told line by line. */
+    /* A new peak counts when it is 1/64 above the last, because every peak is reported line by line. */
     PEAK_SLACK = 64,
     /* Numbers that are tensors: two thirds of the blocks of a small model, and none of its memory. */
     SMALLEST_BYTES = 64,
@@ -61,8 +61,6 @@ static void after_fork(void) {
     heap_unlock();
     pthread_mutex_unlock(&memory_lock);
 }
-
-static atomic_bool will_hold; /* references to new code: see ask_to_hold() */
 
 /* A child has the parent's blocks, but not its threads: it books nothing. */
 static void in_child(void) {
@@ -361,8 +359,8 @@ int heap_watch(const char *library, bool holds_tensors) {
  * that booking is off. */
 static void forget_all(void) {
     pthread_mutex_lock(&memory_lock);
-    /* Who holds the lock may still be booking. Who takes it later sees that booking is off, so that all of
-     * this is ours: the calls that read it need the GIL. */
+    /* A thread that holds the lock may still be booking. Later ones see that booking is off, and the
+     * calls that read the ledger need the GIL: nobody else uses it. */
     heap_lock();
     heap_unlock();
     ledger_free_all(&heap.ledger);

@@ -60,8 +60,8 @@ static inline int64_t heap_peak_bytes(uint32_t place) {
     return at->saved_at == heap.peak_number ? at->saved_bytes : at->bytes;
 }
 
-/* Calls of malloc wait for this lock. It is held for a bounded time of a few microseconds: nothing under
- * it may map memory, or go through all blocks or stacks. */
+/* Calls of malloc wait for this lock. It is held for a bounded time: nothing under it may map
+ * memory, or go through all blocks or stacks. */
 void heap_lock(void);
 void heap_unlock(void);
 bool heap_make(HeapNames names);

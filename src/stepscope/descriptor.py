@@ -16,7 +16,7 @@ import os
 import stat
 from typing import Any
 
-__all__ = ["Descriptor", "RawFile", "identity_of", "map_file", "open_own"]
+__all__ = ["Descriptor", "RawFile", "identity_of", "is_our_socket", "map_file", "open_own"]
 
 
 def identity_of(number: int) -> tuple[int, int] | None:
@@ -26,6 +26,15 @@ def identity_of(number: int) -> tuple[int, int] | None:
     except OSError:
         return None
     return state.st_dev, state.st_ino
+
+
+def is_our_socket(sock: Any, opened: tuple[int, int] | None) -> bool:
+    """False: the program has closed our socket, of this identity. The socket forgets its number
+    then, so that closing it does no harm."""
+    if opened is not None and identity_of(sock.fileno()) == opened:
+        return True
+    sock.detach()
+    return False
 
 
 class Descriptor:

@@ -89,15 +89,26 @@ PROFILERS = {
     "PerformanceMonitor": """
         config = ProfilingConfig(
             monitoring_interval=0.05, memory_threshold=0.001, cpu_threshold=0.001,
+            alert_threshold=0.1, rules={"threshold": [{"metric": "heat", "above": 1, "severity": 0.9}]},
             alerts_dir=folder / "alerts",
             sinks=[{"type": "tensorboard", "interval_s": 0.1}, {"type": "prometheus", "port": 0}],
         )
+        heard = []
+        async def hear(alert):
+            heard.append(alert)
         monitor = PerformanceMonitor(config)
+        monitor.add_alert_callback(hear)  # keeps an event loop
         monitor.start_monitoring()
+        until = time.monotonic() + 10
+        while not heard and time.monotonic() < until:
+            stepscope.metric("heat", 2.0)
+            training.run(0.1)
+        assert heard
         daemonize()
         monitor.get_monitoring_summary()
         monitor.stop_monitoring()
         monitor.close()
+        del monitor
     """,
     "AdvancedProfiler": """
         config = ProfilingConfig(enable_monitoring=True, monitoring_interval=0.05)

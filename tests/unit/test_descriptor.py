@@ -6,12 +6,13 @@ import errno
 import gc
 import os
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
 from stepscope.collect.proc import KeptFile
-from stepscope.descriptor import Descriptor, RawFile, map_file
+from stepscope.descriptor import Descriptor, RawFile, identity_of, is_our_socket, map_file
 from stepscope.notify.scrape_server import Page, ScrapeServer
 from stepscope.tune.late_files import LateBuffer, LateFiles
 from stepscope.tune.loading.sample_store import MISSING, SampleStore
@@ -161,3 +162,34 @@ def test_a_scrape_server_without_its_socket_stops_and_leaves_the_programs_alone(
         with socket.create_connection(programs.getsockname()):
             programs.settimeout(5)
             programs.accept()[0].close()
+
+
+def test_a_socket_that_the_program_closed_forgets_its_number(own: Path) -> None:
+    ours, other = socket.socketpair()
+    opened = identity_of(ours.fileno())
+    assert is_our_socket(ours, opened)
+    number = ours.fileno()
+    programs = taken_over(number, own)
+
+    assert not is_our_socket(ours, opened)
+    ours.close()
+    other.close()
+
+    assert identity(number) == programs
+    os.close(number)
+
+
+def test_an_fsync_aside_closes_no_file_of_the_program(tmp_path: Path, own: Path) -> None:
+    taken: list[tuple[int, tuple[int, int]]] = []
+    files = LateFiles(
+        1.0, time.monotonic, lambda number: taken.append((number, taken_over(number, own)))
+    )
+    files.aside = lambda work: work()
+    descriptor = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
+
+    files.sync_aside(descriptor)
+
+    (number, programs) = taken[0]
+    assert identity(number) == programs
+    os.close(number)
+    os.close(descriptor)

@@ -7,6 +7,8 @@ import socket
 import time
 from typing import Any
 
+from stepscope.descriptor import identity_of, is_our_socket
+
 __all__ = ["Deadline", "TimedReader", "TimedSocket"]
 
 
@@ -45,6 +47,7 @@ class TimedSocket:
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
         self._sock, self._deadline = sock, deadline
+        self._opened = identity_of(sock.fileno())
 
     def sendall(self, content: bytes) -> None:
         self._sock.settimeout(self._deadline.left_s())
@@ -54,4 +57,5 @@ class TimedSocket:
         return io.BufferedReader(TimedReader(self._sock, self._deadline))
 
     def close(self) -> None:
+        is_our_socket(self._sock, self._opened)
         self._sock.close()

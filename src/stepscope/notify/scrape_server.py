@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, BinaryIO, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from stepscope.descriptor import identity_of
+from stepscope.descriptor import identity_of, is_our_socket
 from stepscope.errors import UsageError
 
 __all__ = ["Page", "ScrapeServer", "is_loopback"]
@@ -92,6 +92,7 @@ class _Server(ThreadingHTTPServer):
         self.render, self.token = render, token
         self._waiting: dict[Any, float] = {}  # connection without a request yet → when it began
         self._answered: dict[Any, float] = {}  # the others, likewise
+        self._opened: dict[Any, tuple[int, int] | None] = {}  # socket → what it was opened on
         self._goes_on = True
         super().__init__((str(found[4][0]), port), _Handler)
         self.is_private = is_loopback(str(self.server_address[0]))
@@ -99,7 +100,7 @@ class _Server(ThreadingHTTPServer):
 
     def server_bind(self) -> None:
         """Without the look-up of the host's name that http.server makes: DNS can hang."""
-        self._opened = identity_of(self.socket.fileno())
+        self._opened[self.socket] = identity_of(self.socket.fileno())
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
@@ -109,9 +110,11 @@ class _Server(ThreadingHTTPServer):
         """Who connects while the process has no file descriptor left stays in the queue: without a
         pause it would be tried again and again, which takes a whole core."""
         try:
-            if not self._is_listening():
+            if not self._is_ours(self.socket):
                 raise OSError("the socket was closed")
-            return super().get_request()
+            request, address = super().get_request()
+            self._opened[request] = identity_of(request.fileno())
+            return request, address
         except OSError:
             if self._goes_on:
                 time.sleep(_PAUSE_S)
@@ -122,8 +125,7 @@ class _Server(ThreadingHTTPServer):
         surplus = len(self._waiting) + len(self._answered) + 1 - _MOST_CONNECTIONS
         if surplus > 0:  # dicts are in the order of time
             for connection in [*self._waiting.copy(), *self._answered.copy()][:surplus]:
-                self._forget(connection)
-                _end(connection)
+                self._end(connection)
         self._waiting[request] = time.monotonic()
         super().process_request(request, client_address)
 
@@ -134,44 +136,44 @@ class _Server(ThreadingHTTPServer):
             self._answered[request] = began_s
 
     def shutdown_request(self, request: Any) -> None:
-        self._forget(request)
-        super().shutdown_request(request)
-
-    def _forget(self, request: Any) -> None:
         self._waiting.pop(request, None)
         self._answered.pop(request, None)
+        self._is_ours(request)  # forgets a number that is not, so that it is not closed
+        self._opened.pop(request, None)
+        super().shutdown_request(request)
 
     def serve(self) -> None:
         """Until `stop`, or until the program has closed the socket."""
-        while self._goes_on and self._is_listening():
+        while self._goes_on and self._is_ours(self.socket):
             self.handle_request()
             now_s = time.monotonic()
             self._end_those_since(now_s - _REQUEST_S, now_s - _LONGEST_S)
 
     def stop(self) -> None:
         self._goes_on = False
-        if self._is_listening():
-            _end(self.socket)  # has `handle_request` return
+        self._end(self.socket)  # has `handle_request` return
         self._end_those_since(math.inf, math.inf)
 
     def server_close(self) -> None:
-        self._is_listening()  # forgets a number that is not ours, so that it is not closed
+        self._is_ours(self.socket)
         super().server_close()
 
-    def _is_listening(self) -> bool:
-        """False: the program has closed our socket (descriptor.py). Its number is forgotten then,
-        for it may be that of a file of the program."""
-        if identity_of(self.socket.fileno()) == self._opened:
-            return True
-        self.socket.detach()
-        return False
+    def _is_ours(self, sock: Any) -> bool:
+        return is_our_socket(sock, self._opened.get(sock))
+
+    def _end(self, sock: Any) -> None:
+        """Whoever reads from it or writes to it fails now."""
+        self._waiting.pop(sock, None)
+        self._answered.pop(sock, None)
+        if self._is_ours(sock):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
 
     def _end_those_since(self, waiting_s: float, answered_s: float) -> None:
         for connections, limit_s in ((self._waiting, waiting_s), (self._answered, answered_s)):
             for connection, since_s in list(connections.items()):
                 if since_s < limit_s:
-                    self._forget(connection)
-                    _end(connection)
+                    self._end(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A scraper that goes away is its own affair."""
@@ -283,12 +285,6 @@ def _name_in(host: str) -> str:
     """The host of a Host header, without its port."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     return name.strip("[]").lower()
-
-
-def _end(connection: Any) -> None:
-    """Whoever reads from it or writes to it fails now."""
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _leave_in_child() -> None:

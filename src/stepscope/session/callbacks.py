@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.descriptor import identity_of, is_our_socket
 from stepscope.model.alert import Alert
 
 if TYPE_CHECKING:
@@ -171,13 +172,33 @@ class _LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._new: deque[Coroutine[Any, Any, None]] = deque()
         self._thread: threading.Thread | None = None
+        self._pair: list[tuple[Any, tuple[int, int] | None]] = []  # sockets that wake the loop
 
     def __del__(self) -> None:
-        if self._loop is not None and not self._loop.is_running():
+        if self._loop is not None and not self._loop.is_running() and self._is_whole():
             self._loop.close()
 
+    def _is_whole(self) -> bool:
+        """False: the program has closed the loop's sockets. The loop is of no use any more, and
+        closing it would close files of the program."""
+        ours = [is_our_socket(sock, opened) for sock, opened in self._pair]
+        if all(ours):
+            return True
+        self.leave_to_parent()
+        return False
+
+    def _make_loop(self) -> asyncio.AbstractEventLoop:
+        """With poll, which keeps no descriptor of its own: epoll descriptors share one inode, so
+        nobody could say whose one is."""
+        import asyncio
+        import selectors
+
+        loop: Any = asyncio.SelectorEventLoop(selectors.PollSelector())
+        self._pair = [(sock, identity_of(sock.fileno())) for sock in (loop._ssock, loop._csock)]
+        return loop  # type: ignore[no-any-return]
+
     def leave_to_parent(self) -> None:
-        """In a forked child. Closing the loop would take it out of the epoll that both share."""
+        """In a forked child: the loop is its parent's."""
         if self._loop is not None:
             self._loop.close = lambda: None  # type: ignore[method-assign]
 
@@ -209,10 +230,8 @@ class _LoopThread:
             task.add_done_callback(_tasks.discard)
 
     def _serve(self) -> None:
-        import asyncio
-
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
+        if self._loop is None or not self._is_whole():
+            self._loop = self._make_loop()
         while True:
             self._loop.run_until_complete(self._finish_tasks())
             with self._lock:

@@ -51,16 +51,16 @@ class LateFiles:
         """Nobody has to wait for the disk. False: the last one is still at it."""
         if self._is_syncing:
             return False
-        own = os.dup(descriptor)
+        own = Descriptor(os.dup(descriptor))
         self._is_syncing = True
 
         def sync() -> None:
             try:
-                self.fsync(own)
+                self.fsync(own.fileno())
             except OSError as error:
                 self.failed(error)
             finally:
-                os.close(own)
+                own.close()
                 self._is_syncing = False
 
         self.aside(sync)
