@@ -134,8 +134,9 @@ def placed(function: Any, original: Any = None, position: Position | None = None
             co_filename=file,
             co_name=name,
             co_qualname=WRAPPER,
-            co_firstlineno=line,
-            co_linetable=_line_table(len(code.co_code) // 2, line, position or Position(line)),
+            # cProfile adds up by file, first line and name: the original keeps its own entry.
+            co_firstlineno=0,
+            co_linetable=_line_table(len(code.co_code) // 2, 0, position or Position(line)),
         )
     function.__code__ = _placed[key]
     return function  # type: ignore[no-any-return]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import cProfile
 import inspect
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -176,3 +178,20 @@ def test_an_exception_leaves_a_hiding_wrapper_without_frames_of_ours() -> None:
 
     assert [entry.name for entry in caught.traceback][1:] == ["fails"]
     assert caught.traceback[1].frame.code.raw.co_qualname == "fails"
+
+
+def test_a_profile_of_the_program_keeps_the_entry_of_a_wrapped_function(recorder: Recorder) -> None:
+    def work() -> int:
+        return sum(range(100))
+
+    wrapped = spanned(recorder, "work", work)
+    profile = cProfile.Profile()
+    profile.runcall(wrapped)
+    entries = [
+        entry.code
+        for entry in profile.getstats()
+        if isinstance(entry.code, CodeType) and entry.code.co_name == "work"
+    ]
+
+    assert len(entries) == 2  # the original and our wrapper, which pstats must not merge
+    assert len({(code.co_filename, code.co_firstlineno) for code in entries}) == 2
