@@ -30,9 +30,11 @@ SCRIPTS = Path(__file__).parent / "scripts"
 def test_a_run_of_ours_loses_no_event_and_no_document(
     script: str, options: list[str], tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "stepscope", "run", "--name", "r", *options, SCRIPTS / script]
+    command = [sys.executable, "-m", "stepscope", "run", "--name", "r", *options]
 
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, str(SCRIPTS / script)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
 
     run = tmp_path / "runs" / "r"
     assert done.returncode == 0, done.stderr

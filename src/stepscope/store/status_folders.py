@@ -8,6 +8,7 @@ do, since containers that share /dev/shm see different ones.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -28,7 +29,7 @@ __all__ = [
     "sweep_status_folders",
 ]
 
-_NAME: Final = re.compile(r"stepscope-\d+-\d+")
+_NAME: Final = re.compile(r"\.?stepscope-\d+-\d+")  # with the dot: not locked yet
 _PAGE: Final = re.compile(r"([1-9]\d*)\.status")  # of a process, not of all that have ended
 _locks: dict[Path, int] = {}  # folders of this process → the descriptors that hold their locks
 
@@ -40,13 +41,16 @@ def make_status_folder(run: Path) -> Path:
         draft = parent / f".{folder.name}"  # no sweeper knows it before it is locked
         try:
             draft.mkdir(PRIVATE_FOLDER)
-            lock = _lock(draft)
-            draft.rename(folder)
         except OSError:
             continue
+        lock = _lock(draft)
         if lock is not None:
             _locks[folder] = lock
-        return folder
+        with contextlib.suppress(OSError):
+            draft.rename(folder)
+            return folder
+        remove_status_folder(folder)
+        draft.rmdir()
     return run / "no-status"  # nobody can write there, and nobody will look for it
 
 
