@@ -89,7 +89,8 @@ PROFILERS = {
     "PerformanceMonitor": """
         config = ProfilingConfig(
             monitoring_interval=0.05, memory_threshold=0.001, cpu_threshold=0.001,
-            alert_threshold=0.1, rules={"threshold": [{"metric": "heat", "above": 1, "severity": 0.9}]},
+            rules={"threshold": [{"metric": "heat", "above": 1, "severity": 0.9}]},
+            alert_threshold=0.1,
             alerts_dir=folder / "alerts",
             sinks=[{"type": "tensorboard", "interval_s": 0.1}, {"type": "prometheus", "port": 0}],
         )
