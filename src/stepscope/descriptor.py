@@ -5,7 +5,7 @@ may close every descriptor it finds (daemons do) and then get our number for a f
 every use of such a file asks for its number, which is given only while it refers to the device and
 inode that it was opened on. A number that does not is forgotten, never closed.
 
-One case cannot be told apart: the program has opened the very same file under our old number.
+One case goes unnoticed: the program has opened the very same file under our old number.
 """
 
 from __future__ import annotations
