@@ -15,7 +15,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: install demo test test-quick test-extended test-native fuzz stress lint format bench clean
+.PHONY: install demo test test-quick test-extended test-native test-public fuzz stress lint format bench accuracy clean
 .DEFAULT_GOAL := install
 
 # Bytecode is compiled here because an environment may forbid Python to write it, and a training
@@ -57,6 +57,14 @@ test-extended: install
 fuzz: install
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
+# Public training programs, bare and under stepscope, from clones on disk in OWNER/NAME folders:
+# `make test-public PUBLIC=/path/to/clones`, with PUBLIC_PYTHON for an interpreter that has stepscope
+# and what the programs import. See docs/howto/public-programs.md.
+PUBLIC ?= public
+PUBLIC_PYTHON ?= $(BIN)/python
+test-public: install
+	$(BIN)/python -m tests.public --clones $(PUBLIC) --python $(PUBLIC_PYTHON)
+
 # The contract tests against a native core built with AddressSanitizer and UndefinedBehaviorSanitizer,
 # and those with several threads against one built with ThreadSanitizer. Some three minutes.
 test-native: install
@@ -79,6 +87,14 @@ format: install
 
 bench: install
 	$(BIN)/python benchmarks/run_all.py
+
+# 200 generated programs of a seed that development has not used, then docs/accuracy.md. Results are
+# kept, so that a second call goes on; RESULTS names more files (the corpus, public programs).
+SEED ?= 1000
+KEEP ?= $(HOME)/.cache/stepscope/accuracy
+accuracy: install
+	$(BIN)/python -m tests.faults --generate 200 --seed $(SEED) --keep $(KEEP)
+	$(BIN)/python -m tests.faults --accuracy $(KEEP)/results.jsonl $(RESULTS)
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -19,9 +19,11 @@ enum {
     OPEN_SPANS = 64,     /* deeper nesting is dropped and counted */
 };
 
+#define NO_CLOCK INT64_MIN /* of spans whose CPU clock is never read */
+
 typedef struct {
     int64_t time_ns;
-    int64_t cpu_start_ns;
+    int64_t cpu_start_ns; /* -1: it was not read at the start */
     int64_t arg;
     double value;
     uint32_t name;
@@ -35,13 +37,17 @@ typedef struct ThreadLog {
     _Atomic uint64_t dropped;
     _Atomic uint64_t calls;
     _Atomic uint64_t probes;
-    _Atomic uint64_t clocks; /* spans whose CPU clock was read */
+    _Atomic uint64_t clocks; /* readings of the thread's CPU clock */
     _Atomic bool owner_gone;
     uint32_t track;
     /* The stack of open spans. Only the owner writes it, and others read it meanwhile: both go through
      * the atomic accesses of log.c, and `open_version` tells a reader whether its copy is whole. */
     _Atomic int depth;
     OpenSpan open[OPEN_SPANS];
+    /* When the CPU clock is read; only the owner uses these. */
+    int64_t cpu_read_ns, cpu_burst_ns; /* the last reading, the start of the last burst */
+    double cpu_gap;                    /* from there to the next burst, in intervals */
+    int cpu_burst; /* readings of this burst that are still to come */
     struct ThreadLog *next;
     Event ring[RING_EVENTS];
 } ThreadLog;
@@ -54,11 +60,10 @@ typedef struct {
 extern pthread_mutex_t logs_lock;
 extern _Atomic uint32_t current_step;
 
-/* A step begins. Reading a thread's CPU clock is a system call, and slows down what comes after it: of
- * short steps only two in a row are read now and then. */
+/* A step begins. From step 1 on the CPU clock is not read at every end of a span. */
 void log_step(uint32_t step);
 
-/* How long after the last steps that were read, at least, two more are; what it was. */
+/* How far apart bursts of CPU clock readings are, on average; returns what it was. */
 int64_t log_set_clock_interval(int64_t interval_ns);
 
 ThreadLog *log_current(void); /* of this thread, made on first use; NULL: out of memory */

@@ -184,8 +184,8 @@ static PyObject *mark_function(PyObject *module, PyObject *args) {
 }
 
 PyDoc_STRVAR(set_step_doc, "set_step(number)\n--\n\n"
-                           "The step that events carry from now on. CPU clocks of spans are read in the\n"
-                           "first two steps of every 10 ms, unless set_pace says otherwise.");
+                           "The step that events carry from now on. In step 0 CPU clocks are read at all\n"
+                           "ends of spans, later only at some of them.");
 static PyObject *set_step_function(PyObject *module, PyObject *number) {
     (void)module;
     unsigned long step = PyLong_AsUnsignedLong(number);
@@ -282,8 +282,8 @@ static PyObject *watch_process_function(PyObject *module, PyObject *args) {
 }
 
 PyDoc_STRVAR(set_pace_doc, "set_pace(flush_ns=1_000_000_000, clock_ns=10_000_000)\n--\n\n"
-                           "How often what waits is written, where no batch is full, and CPU clocks of\n"
-                           "spans are read in two steps. What they were before.");
+                           "How often what waits is written, where no batch is full, and how far apart\n"
+                           "bursts of CPU clock readings are. What they were before.");
 static PyObject *set_pace_function(PyObject *module, PyObject *args) {
     (void)module;
     long long flush_ns = 1000000000, clock_ns = 10000000;

@@ -20,6 +20,7 @@ __all__ = [
     "ENV_MEMORY",
     "ENV_PACKAGE",
     "ENV_PLAN",
+    "ENV_REPLAY",
     "ENV_RUN",
     "ENV_STATUS",
     "ENV_TRIAL",
@@ -41,6 +42,7 @@ __all__ = [
     "Level",
     "MemoryDetail",
     "PlanWish",
+    "Replay",
     "Settings",
     "TrialWish",
 ]
@@ -57,6 +59,7 @@ ENV_MEMORY: Final = (
 ENV_APPLY: Final = "STEPSCOPE_APPLY"  # changes to make: a list of model.change.Change as JSON
 ENV_TRIAL: Final = "STEPSCOPE_TRIAL"  # how far to run: a TrialWish as JSON
 ENV_WATCH: Final = "STEPSCOPE_WATCH"  # "1": somebody watches the run while it goes on
+ENV_REPLAY: Final = "STEPSCOPE_REPLAY"  # whether operators are run again: a Replay
 ENV_PLAN: Final = "STEPSCOPE_PLAN"  # what to do about checkpoints: a PlanWish as JSON
 PLAN_PROGRESS: Final = "plan.progress"  # in the status folder: how far planning is
 PLAN_FAILED: Final = "plan-failed.txt"  # in the run folder: why there is no plan
@@ -119,6 +122,15 @@ class MemoryDetail(enum.StrEnum):
     PYTHON = "python"  # the Python heap, by line
 
 
+class Replay(enum.StrEnum):
+    """Whether operators of a step are run again after the program, to measure what other dtypes and
+    layouts would save."""
+
+    AUTO = "auto"  # where that takes little of the run's time
+    FULL = "full"  # however long it takes
+    OFF = "off"
+
+
 class PlanWish(NamedTuple):
     """What is to be done about activation checkpoints. One of the first three is set."""
 
@@ -147,6 +159,7 @@ class Settings(NamedTuple):
     trial: TrialWish | None = None
     watch: str = ""  # the rules to watch it by: a path, or WATCH_DEFAULT; "": nobody watches
     limit_bytes: int = 200_000_000  # what a run may take on disk; 0: any
+    replay: Replay = Replay.AUTO
     poll_interval_s: float = 1.0  # how often the launcher looks at what the program recorded
 
     @property

@@ -6,10 +6,12 @@ import gc
 import os
 import threading
 import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from stepscope.record.twin import TwinCore
 from tests.contract.frames_reader import decode
 
 SPAN, SAMPLE, MARK = 1, 2, 4
@@ -269,34 +271,66 @@ def test_a_collection_while_names_are_read_out_does_not_stop_a_thread_that_is_ne
     assert drained
 
 
-def test_of_short_steps_the_cpu_clock_is_read_in_two_now_and_then(core: Any) -> None:
+def test_before_the_first_step_the_cpu_clock_is_read_at_both_ends_of_each_span(core: Any) -> None:
     name = core.intern("span")
-    time.sleep(0.011)  # whoever was read before: from here on it is due
-    for number in range(1, 31):
-        core.set_step(number)
+    for _ in range(100):
         core.end(core.begin(name))
-    read = [row["step"] for row in decode(core.drain()).named("span") if row["cpu_ns"] >= 0]
-    assert read[:2] == [1, 2]
-    assert len(read) < 10  # thirty steps take less than some 10 ms each
-    time.sleep(0.011)
-    core.set_step(31)
-    core.end(core.begin(name))
+    rows = decode(core.drain()).named("span")
+    assert [row for row in rows if row["cpu_start_ns"] < 0 or row["cpu_ns"] < 0] == []
+
+
+def test_of_short_spans_the_cpu_clock_is_read_in_bursts_at_irregular_distances() -> None:
+    now = [0]
+    read_at: list[int] = []
+
+    def read() -> int:
+        read_at.append(now[0])
+        return now[0]
+
+    core: Any = TwinCore(lambda: now[0], read)
+    core.set_step(1)
+    name = core.intern("span")
+    for _ in range(40_000):
+        now[0] += 10_000
+        core.end(core.begin(name))
+        core.drain()
+    bursts = [at for i, at in enumerate(read_at) if i >= 4 and at - read_at[i - 4] < 100_000]
+    starts = [b for a, b in pairwise([-(10**9), *bursts]) if b - a > 1_000_000]
+    distances = [b - a for a, b in pairwise(starts)]
+    assert 5_000_000 <= min(distances) < 8_000_000 < 12_000_000 < max(distances) <= 15_100_000
+    assert max(b - a for a, b in pairwise(read_at)) <= 500_000  # between bursts, single readings
+    assert len(read_at) < 400 * 8  # of 80,000 ends
+
+
+def test_the_end_of_a_long_span_is_read_though_its_start_was_not(core: Any) -> None:
+    name = core.intern("span")
+    core.set_step(1)
+    for _ in range(100):  # more than one burst
+        core.end(core.begin(name))
+    core.drain()
+    token = core.begin(name)
+    time.sleep(0.002)
+    before_ns = time.thread_time_ns()
+    core.end(token)
+    after_ns = time.thread_time_ns()
     (row,) = decode(core.drain(), {name: "span"}).named("span")
-    assert row["cpu_ns"] >= 0
+    end_ns = row["cpu_start_ns"] + row["cpu_ns"] if row["cpu_ns"] >= 0 else -2 - row["cpu_start_ns"]
+    assert before_ns <= end_ns <= after_ns
 
 
-def test_spans_whose_cpu_clock_was_read_are_counted(core: Any) -> None:
+def test_readings_of_the_cpu_clock_are_counted(core: Any) -> None:
     core.set_pace(1_000_000_000, 3_600_000_000_000)
-    time.sleep(0.02)
     before, name = core.counters(), core.intern("forward")
-    for number in range(40):
+    for number in range(1, 41):
         core.set_step(number)
         core.end(core.begin(name))
     after = core.counters()
     core.set_pace()
-    read = [row for row in decode(core.drain()).rows if row["cpu_ns"] >= 0]
+    rows = decode(core.drain()).rows
+    ends = sum(row["cpu_ns"] >= 0 for row in rows) + sum(row["cpu_start_ns"] < -1 for row in rows)
     assert after["calls"] - before["calls"] == 40
-    assert after["clocks"] - before["clocks"] == len(read) <= 2
+    assert after["clocks"] - before["clocks"] == ends + sum(r["cpu_start_ns"] >= 0 for r in rows)
+    assert after["clocks"] - before["clocks"] <= 24 + 2
 
 
 def test_in_a_forked_child_cpu_clocks_are_read_as_ever(core: Any) -> None:
@@ -308,7 +342,7 @@ def test_in_a_forked_child_cpu_clocks_are_read_as_ever(core: Any) -> None:
     if child == 0:
         core.after_fork()
         core.end(core.begin(core.intern("in the child")))
-        counted = core.counters()["clocks"] == 1 and core.set_pace()[1] == 10_000_000
+        counted = core.counters()["clocks"] == 2 and core.set_pace()[1] == 10_000_000
         os._exit(0 if counted else 1)
     core.resume()
     _, status = os.waitpid(child, 0)

@@ -6,6 +6,8 @@ Run the scripts with known faults under stepscope, and score what it says.
     python -m tests.faults --only 'io_*'       by name or kind
     python -m tests.faults --strength 0.25,1   each at these strengths
     python -m tests.faults --truth             no stepscope: is the truth of the scripts true?
+    python -m tests.faults --generate 20 --seed 7   random programs, judged by ablation
+    python -m tests.faults --accuracy FILE…    write docs/accuracy.md from results
 
 The last line is one JSON object; see docs/howto/faults.md.
 """
@@ -24,7 +26,8 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tests.faults import tables
+from tests.faults import accuracy, tables
+from tests.faults.generate.command import generate
 from tests.faults.manifest import CASES, Case
 from tests.faults.running import CorpusError, observe
 from tests.faults.scoring import by_kind, by_share, by_strength, confusions, figures, score
@@ -36,6 +39,18 @@ Result = TypeVar("Result")
 
 def main() -> int:
     args = _arguments()
+    if args.accuracy:
+        accuracy.PAGE.write_text(
+            accuracy.page([row for path in args.accuracy for row in accuracy.rows_of(path)])
+        )
+        return 0
+    if args.generate is not None:
+        numbers = list(range(args.generate))
+        if args.only:
+            numbers = [int(number) for number in args.only.split(",")]
+        return generate(
+            numbers, args.seed, args.keep, crowded=args.crowded, jobs=args.jobs, quiet=args.json
+        )
     work = [
         (case, strength)
         for case in _chosen(args.only, quick=args.quick)
@@ -114,11 +129,20 @@ def _arguments() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="the subset of the test suite")
-    parser.add_argument("--only", metavar="PATTERN", help="scripts or kinds that match")
+    parser.add_argument(
+        "--only",
+        metavar="PATTERN",
+        help="scripts or kinds that match; numbers of generated programs",
+    )
     parser.add_argument("--strength", type=_strengths, metavar="S[,S…]", help="0 to 1")
     parser.add_argument("--truth", action="store_true", help="check the scripts, not stepscope")
     parser.add_argument("--json", action="store_true", help="no tables, only the last line")
     parser.add_argument("--jobs", type=int, default=1, help="scripts at once (default: 1)")
+    parser.add_argument("--generate", type=int, metavar="N", help="N random programs")
+    parser.add_argument("--seed", type=int, default=1, help="of the random programs (default: 1)")
+    parser.add_argument("--crowded", action="store_true", help="profile beside two busy processes")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="results; a second call goes on")
+    parser.add_argument("--accuracy", type=Path, nargs="+", metavar="FILE", help="results to show")
     return parser.parse_args()
 
 

@@ -49,7 +49,7 @@ def observe(case: Case, strength: float) -> Seen:
     with tempfile.TemporaryDirectory(prefix="stepscope-fault-") as folder:
         run = Path(folder) / "run"
         command = [sys.executable, "-m", "stepscope", "run", "-o", str(run), "--quiet"]
-        command += ["--level", case.level]
+        command += ["--level", case.level, "--replay", "full"]
         said = _run([*command, str(case.path)], Path(folder), strength)
         summary = json.loads((run / "summary.json").read_text())
     shares = true_shares(case, strength, said)

@@ -180,7 +180,7 @@ def test_keys_and_sizes_and_the_end_of_the_run(shown: Screen, run: Path) -> None
 
     write_summary(run, input_bound())
     write_meta(run, {"name": "mnist", "started_unix": 1.0, "ended_unix": 61.0, "exit_code": 0})
-    shown.wait("finished after 1 min 00 s", "Input-bound: 75 % of the time", "q quit")
+    shown.wait("finished after 1 min 00 s", "Input-bound: computing samples takes 75 %", "q quit")
     shown.type("q")
     shown.wait("left with 0", "clean", unless="Input-bound")
 

@@ -49,6 +49,8 @@ _CATALOGUE: dict[str, Callable[[Finding], Recommendation]] = {
     "gc": host.gc,
     "gil": host.gil,
     "oversubscription": host.oversubscription,
+    "busy-machine": host.busy_machine,
+    "communication": host.communication,
     "swap": host.swap,
     "device-sync": host.device_sync,
     "leak": memory.leak,

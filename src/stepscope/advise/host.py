@@ -6,7 +6,9 @@ from stepscope.advise.gain import at, between
 from stepscope.model.finding import Finding, Recommendation
 
 __all__ = [
+    "busy_machine",
     "checkpoint_save",
+    "communication",
     "device_sync",
     "gc",
     "gil",
@@ -114,6 +116,37 @@ def oversubscription(finding: Finding) -> Recommendation:
         title="Use no more threads than there are CPUs",
         action=f"torch.set_num_threads({max(1, int(cpus // ranks))}), and fewer loader workers",
         expected_speedup=between(finding, 0.0),
+    )
+
+
+def busy_machine(finding: Finding) -> Recommendation:
+    return Recommendation(
+        title="Give training CPUs of its own",
+        action="Stop the other programs, run elsewhere, or separate the two with taskset",
+        expected_speedup=between(finding, 0.0),
+    )
+
+
+def communication(finding: Finding) -> Recommendation:
+    """Gradients are exchanged within backward; anything else is a collective of the program, or of
+    a model that is split over ranks."""
+    if finding.measures.get("backward_share", 0.0) >= finding.share / 2:
+        action = (
+            "Accumulate gradients over several batches under model.no_sync(), or exchange them in"
+            " bfloat16 (a DDP communication hook) and in larger buckets (bucket_cap_mb)"
+        )
+        risk = "Accumulation makes the batch larger; bfloat16 rounds gradients."
+    else:
+        action = (
+            f"Send fewer and larger tensors{at(finding.location)}, and start them early with"
+            " async_op=True so that they overlap with computation"
+        )
+        risk = ""
+    return Recommendation(
+        title="Exchange less between ranks, or while they compute",
+        action=action,
+        expected_speedup=between(finding, 0.0),
+        risk=risk,
     )
 
 

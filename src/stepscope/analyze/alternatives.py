@@ -28,7 +28,7 @@ _COMPUTE = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 _NARROWER = frozenset(("float32", "bfloat16"))
 LONG_NS = 60_000_000_000
 _Logged: TypeAlias = Sequence[tuple[Mapping[str, Any], int]]
-NOT_TRIED = "What it would save was not measured: the operators of a step were not run again."
+NOT_TRIED = "What it would save was not measured. To measure it: stepscope run --replay full …"
 
 
 class Saving(NamedTuple):

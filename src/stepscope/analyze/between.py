@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from stepscope.analyze.communication import communication_loss
 from stepscope.analyze.evidence import Evidence, matching_share
 from stepscope.analyze.machine import gil_loss
 from stepscope.analyze.phase_finding import phase_finding
@@ -69,7 +70,6 @@ def logging_io(evidence: Evidence) -> Finding | None:
     return phase_finding(
         evidence,
         "logging-io",
-        "host-bound: writing logs in the loop takes",
         _BETWEEN,
         said,
         share=found.writing,
@@ -81,7 +81,7 @@ def logging_io(evidence: Evidence) -> Finding | None:
 
 def python_in_loop(evidence: Evidence) -> Finding | None:
     """What is left of the time between the phases when writing, waiting for a GPU, for the
-    interpreter's lock and for a CPU are taken off."""
+    interpreter's lock and for other ranks are taken off."""
     whole = evidence.whole
     found = _divide(evidence)
     locked = gil_loss(evidence)
@@ -91,8 +91,8 @@ def python_in_loop(evidence: Evidence) -> Finding | None:
         - found.saving
         - _waited_for_device(evidence)
     )
-    share -= locked.between if locked is not None else 0.0
-    share -= whole.delayed_share(Phase.PYTHON_BETWEEN)
+    share -= locked.by_phase[Phase.PYTHON_BETWEEN] if locked is not None else 0.0
+    share -= communication_loss(evidence).get(Phase.PYTHON_BETWEEN, 0.0)
     if share <= 0:
         return None
     said = [
@@ -109,11 +109,9 @@ def python_in_loop(evidence: Evidence) -> Finding | None:
         said.append(f"{percent(max(busy, 1 - busy))} of that time the training thread {did}.")
     seen = evidence.user_code("main", Phase.PYTHON_BETWEEN) is not None
     missing = () if seen else ("Which lines of the program these are was not measured.",)
-    title = "host-bound: your own Python code in the loop takes"
     return phase_finding(
         evidence,
         "python-in-loop",
-        title,
         _BETWEEN,
         said,
         share=share,
@@ -139,7 +137,6 @@ def device_sync(evidence: Evidence) -> Finding | None:
     return phase_finding(
         evidence,
         "device-sync",
-        "host-bound: waiting for the GPU in every step takes",
         _BETWEEN,
         said,
         share=share,

@@ -8,6 +8,7 @@ from stepscope.analyze.operations import OperationUse
 from stepscope.analyze.words import duration, percent
 from stepscope.model.cell import Cell
 from stepscope.model.finding import Finding
+from stepscope.model.headline import headline
 from stepscope.model.metrics import MB, PerformanceMetrics
 from stepscope.model.summary import PhaseShare, Summary
 
@@ -42,9 +43,9 @@ def judge_cell(
 
 
 def _verdict(use: OperationUse, found: Sequence[Finding], parts: Sequence[PhaseShare]) -> str:
-    if found:
-        title = found[0].title
-        return f"{title[:1].upper()}{title[1:]}."
+    verdict = headline(found)
+    if verdict is not None:
+        return f"{verdict.title[:1].upper()}{verdict.title[1:]}."
     if not parts:
         return f"It took {duration(use.wall_ns)}; its CPU time was not measured."
     most = max(parts, key=lambda part: part.share)

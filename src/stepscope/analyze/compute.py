@@ -22,38 +22,34 @@ __all__ = ["compute", "optimizer"]
 _COMPUTE = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 
 
-def compute(evidence: Evidence, in_the_way: Sequence[Finding]) -> Finding:
-    """The share of the computation. `in_the_way`: findings about everything else, of any size."""
+def compute(evidence: Evidence, share: float, costs: Sequence[Finding]) -> Finding:
+    """`share`: what the other causes, `costs`, leave of the computation."""
     whole = evidence.whole
-    share = whole.share(*_COMPUTE)
-    hindered = any(f.share >= KINDS[f.kind].moderate_share for f in in_the_way)
-    title = (
-        f"computation takes {percent(share)} of the time"
-        if hindered
-        else "compute-bound: nothing in your loop is in the way"
-    )
     parts = ", ".join(
         f"{phase} {percent(whole.share(phase))}" for phase in _COMPUTE if whole.wall(phase)
     )
-    said = [f"Computation takes {percent(share)} of the time: {parts or 'none was seen'}."]
-    said += [*_running(whole), *_dearest(evidence), *_largest(in_the_way)]
     known = evidence.details.layers or evidence.details.ops
     return Finding(
         kind="compute",
-        title=title,
+        title=KINDS["compute"].title(share),
         share=share,
         severity=severity("compute", share),
-        confidence=confidence(whole, *_COMPUTE, separated=_separated(in_the_way)),
-        evidence=tuple(said),
+        confidence=confidence(whole, *_COMPUTE, separated=_separated(costs)),
+        evidence=(
+            f"Computation takes {percent(whole.share(*_COMPUTE))} of the loop: {parts or 'none'}.",
+            *_running(whole),
+            *_hottest(evidence),
+            *_next_largest(costs),
+        ),
         missing=() if known else ("Which layers and operations it goes to was not measured.",),
         location=_location(evidence),
         measures={"step_ms": whole.step_ns / 1e6},
     )
 
 
-def _separated(in_the_way: Sequence[Finding]) -> float:
+def _separated(costs: Sequence[Finding]) -> float:
     """How far everything else stays below what is worth attention: 1 when there is nothing."""
-    nearest = max((f.share / KINDS[f.kind].moderate_share for f in in_the_way), default=0.0)
+    nearest = max((f.share / KINDS[f.kind].moderate_share for f in costs), default=0.0)
     return abs(1.0 - min(nearest, 2.0))
 
 
@@ -69,7 +65,7 @@ def _running(whole: Whole) -> Iterator[str]:
         yield f"The program kept {cores:.1f} of {cpus:g} CPUs busy."
 
 
-def _dearest_layer(evidence: Evidence) -> LayerTime | None:
+def _hottest_layer(evidence: Evidence) -> LayerTime | None:
     layers = [layer for layer in evidence.details.layers if layer.path]
     return max(layers, key=_self_ms, default=None)
 
@@ -78,20 +74,20 @@ def _self_ms(layer: LayerTime) -> float:
     return layer.self_forward_ms + (layer.self_backward_ms or 0.0)
 
 
-def _dearest(evidence: Evidence) -> Iterator[str]:
-    layer = _dearest_layer(evidence)
+def _hottest(evidence: Evidence) -> Iterator[str]:
+    layer = _hottest_layer(evidence)
     if layer is not None:
         own = duration(_self_ms(layer) * 1e6)
-        yield f"The dearest layer is {layer.path} ({layer.kind}) with {own} a step."
+        yield f"Slowest layer: {layer.path} ({layer.kind}), {own} per step."
     if evidence.details.ops:
         op = max(evidence.details.ops, key=lambda one: one.self_ms)
         took = duration(op.self_ms * 1e6)
-        yield f"The dearest operator is {op.name} with {took} a step in {op.calls:g} calls."
+        yield f"Slowest operator: {op.name}, {took} per step in {op.calls:g} calls."
 
 
 def _location(evidence: Evidence) -> Location:
     at = place(evidence, Phase.FORWARD)
-    layer = _dearest_layer(evidence)
+    layer = _hottest_layer(evidence)
     op = max(evidence.details.ops, key=lambda one: one.self_ms, default=None)
     return Location(
         at.file,
@@ -102,10 +98,10 @@ def _location(evidence: Evidence) -> Location:
     )
 
 
-def _largest(in_the_way: Sequence[Finding]) -> Iterator[str]:
-    largest = max(in_the_way, key=lambda f: f.share, default=None)
-    if largest is not None and largest.share < KINDS[largest.kind].moderate_share:
-        yield f"The largest of everything else is {largest.kind} with {percent(largest.share)}."
+def _next_largest(costs: Sequence[Finding]) -> Iterator[str]:
+    largest = max(costs, key=lambda f: f.share, default=None)
+    if largest is not None and 0 < largest.share < KINDS[largest.kind].moderate_share:
+        yield f"Next largest cost: {KINDS[largest.kind].words}, {percent(largest.share)}."
 
 
 def optimizer(evidence: Evidence) -> Finding | None:
@@ -135,7 +131,7 @@ def optimizer(evidence: Evidence) -> Finding | None:
         )
     return Finding(
         kind="optimizer",
-        title=f"compute-bound: the optimizer takes {percent(share)} of the time",
+        title=of.title(share),
         share=share,
         severity=severity("optimizer", share),
         confidence=confidence(whole, Phase.OPTIMIZER),

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stepscope.analyze.overhead import OwnCost
-from stepscope.analyze.resources import Resources
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import duration, plural
 from stepscope.model.phases import Phase
@@ -43,7 +42,6 @@ def coverage(
             *([] if whole.loops else [instead_of_a_loop or _why_no_loop(events)]),
             *_loss_notes(dropped, lost, failures),
             *_loop_notes(whole),
-            *_crowd_notes(whole.resources),
             *notes,
         ],
     }
@@ -98,15 +96,3 @@ def _loop_notes(whole: Whole) -> list[str]:
         for loop in whole.loops
         if loop.open_span is not None
     ]
-
-
-def _crowd_notes(resources: Resources) -> list[str]:
-    """Other programs that took CPUs away: then everything lasts longer than it has to."""
-    cpus, busy, program = resources.cpu_count, resources.cpu_busy_share, resources.program
-    if not cpus or busy is None or program.cpu_cores is None or not program.run_delay_cores:
-        return []
-    others = busy * cpus - program.cpu_cores - (resources.children.cpu_cores or 0.0)
-    if others < 0.25 * cpus or program.run_delay_cores < 0.25:
-        return []
-    kept = f"Other programs kept {others:.1f} of {cpus:g} CPUs busy and this one waited for them"
-    return [f"{kept}: on a quiet machine the figures would differ."]

@@ -53,7 +53,6 @@ def _by_running_again(evidence: Evidence, one: Mapping[str, Any]) -> Finding | N
     return phase_finding(
         evidence,
         "host-overhead",
-        "host-bound: Python and dispatch between operators take",
         _COMPUTE,
         said,
         share=overhead_ms / step_ms,
@@ -87,7 +86,6 @@ def _by_operators(evidence: Evidence) -> Finding | None:
     return phase_finding(
         evidence,
         "host-overhead",
-        "host-bound: Python and dispatch between operators take",
         _COMPUTE,
         said,
         share=overhead_ms / step_ms,
@@ -112,7 +110,6 @@ def _by_stacks(evidence: Evidence) -> Finding | None:
     return phase_finding(
         evidence,
         "host-overhead",
-        "host-bound: Python code in the model takes",
         [Phase.FORWARD],
         said,
         share=share,

@@ -1,11 +1,12 @@
-"""Evidence → findings. The first one is the verdict."""
+"""Evidence → findings: what the time of the loop goes to, each moment counted for one cause."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from stepscope.analyze.between import device_sync, logging_io, python_in_loop
+from stepscope.analyze.communication import communication, communication_loss
 from stepscope.analyze.compute import compute, optimizer
 from stepscope.analyze.dispatch import host_overhead
 from stepscope.analyze.evidence import Evidence
@@ -13,7 +14,7 @@ from stepscope.analyze.host import checkpoint_save, gc, transfer, validation
 from stepscope.analyze.input import input_findings
 from stepscope.analyze.judge import severity
 from stepscope.analyze.loop import Loop
-from stepscope.analyze.machine import gil, oversubscription, swap
+from stepscope.analyze.machine import busy_machine, gil, gil_loss, oversubscription, swap
 from stepscope.analyze.memory import memory_findings
 from stepscope.analyze.numerics import denormals, double_precision, layout, single_precision
 from stepscope.analyze.recompute import recompute
@@ -26,10 +27,14 @@ from stepscope.model.phases import Phase
 
 __all__ = ["findings"]
 
-URGENT = 0.7  # severity: from there on memory ends the run before long
+URGENT = 0.7  # the severity from which memory is about to end the run
 
 Analyser = Callable[[Evidence], Finding | None]
 
+# Waiting for a CPU: the phases are given without it (Whole), so nothing is claimed from them.
+_FOR_CPU: tuple[Analyser, ...] = (busy_machine, oversubscription)
+# Time in which the training thread could not run. The other causes share what is left.
+_KEPT_WAITING: tuple[Analyser, ...] = (gil, communication, swap)
 _AROUND: tuple[Analyser, ...] = (
     python_in_loop,
     logging_io,
@@ -38,45 +43,51 @@ _AROUND: tuple[Analyser, ...] = (
     checkpoint_save,
     gc,
     transfer,
-    gil,
-    oversubscription,
-    swap,
 )
-# Of the computation: they lie within its time, and share it between them.
+# Faults in how the model computes.
 _WITHIN: tuple[Analyser, ...] = (host_overhead, double_precision, denormals, recompute)
-# No faults, but it could be cheaper: they are in the way from a high share on.
+# Nothing is wrong here, but the computation could be cheaper.
 _CHEAPER: tuple[Analyser, ...] = (optimizer, layout, single_precision)
 
 
 def findings(
     loops: Sequence[Loop], resources: Resources, details: Details | None = None
 ) -> list[Finding]:
-    """What stands in the way of the loop, the largest first, and then the computation itself;
-    after it, what could make that cheaper, and what is wrong with memory (before all of it where
-    memory ends the run).
+    """What the loop loses time to, the most expensive first, then the computation itself, then
+    what could make that cheaper, then memory. Memory that is about to end the run comes first.
 
-    Only what reaches its kind's moderate share is listed; [] without a loop.
+    Only what reaches its kind's moderate share is listed. Shares are disjoint: they add up to the
+    part of the loop that is explained. [] without a loop.
     """
     whole = Whole([loop for loop in loops if loop.wall_ns], resources)
     if not whole.loops:
         return []
     evidence = Evidence(whole, details or Details())
-    around = [*input_findings(evidence), *_found(_AROUND, evidence)]
-    within = _without_overlap(
-        _found(_WITHIN, evidence), whole.share(Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
-    )
-    everything = [*around, *within]
-    in_the_way = [f for f in everything if f.share >= KINDS[f.kind].moderate_share]
-    cheaper = list(_found(_CHEAPER, evidence))
-    in_the_way += [f for f in cheaper if _is_in_the_way(evidence, f)]
-    in_the_way.sort(key=lambda finding: -finding.share)
-    cheaper = [f for f in cheaper if f not in in_the_way]
-    cheaper = [f for f in cheaper if f.share >= KINDS[f.kind].moderate_share]
-    of_memory = memory_findings(evidence)
-    # What ends the run comes before what slows it down.
-    urgent = [f for f in of_memory if f.severity >= URGENT]
-    later = [f for f in of_memory if f not in urgent]
-    return [*urgent, *in_the_way, compute(evidence, everything), *cheaper, *later]
+    cheaper = _found(_CHEAPER, evidence)
+    avoidable = [f for f in cheaper if _is_worth_a_change(evidence, f)]
+    cheaper = [f for f in cheaper if f not in avoidable]
+    around = [*input_findings(evidence), *_found((*_AROUND, *_WITHIN), evidence), *avoidable]
+
+    for_cpu = _found(_FOR_CPU, evidence)
+    lock = gil_loss(evidence)
+    lost_in = {
+        "communication": communication_loss(evidence),
+        "gil": lock.by_phase if lock is not None else {},
+    }
+    budget = _Budget(whole, lost_in)
+    claimed = [*budget.claim(_found(_KEPT_WAITING, evidence)), *budget.claim(around)]
+    costs = _largest_first(f for f in claimed if _is_worth_attention(f))
+    budget = _Budget(whole, lost_in)  # what is too small to be listed stays with the computation
+    costs = [*budget.claim(costs), *(f for f in for_cpu if _is_worth_attention(f))]
+    costs = _largest_first(costs)
+    claimed += for_cpu
+    cheaper = [f for f in budget.claim(cheaper) if _is_worth_attention(f)]
+    computing = compute(evidence, budget.left(*KINDS["compute"].phases), claimed)
+
+    memory = memory_findings(evidence)
+    urgent = [f for f in memory if f.severity >= URGENT]
+    later = [f for f in memory if f not in urgent]
+    return [*urgent, *costs, computing, *cheaper, *later]
 
 
 def _found(analysers: Iterable[Analyser], evidence: Evidence) -> list[Finding]:
@@ -84,9 +95,13 @@ def _found(analysers: Iterable[Analyser], evidence: Evidence) -> list[Finding]:
     return [finding for finding in found if finding is not None]
 
 
-def _is_in_the_way(evidence: Evidence, finding: Finding) -> bool:
-    """What would save much; an optimizer that takes more than the model, or much and updates
-    parameters one by one."""
+def _is_worth_attention(finding: Finding) -> bool:
+    return finding.share >= KINDS[finding.kind].moderate_share
+
+
+def _is_worth_a_change(evidence: Evidence, finding: Finding) -> bool:
+    """True for what would save much. For an optimizer: it takes more than the model, or takes much
+    and updates parameters one by one."""
     much = finding.share >= KINDS[finding.kind].high_share
     if finding.kind != "optimizer":
         return much
@@ -95,11 +110,45 @@ def _is_in_the_way(evidence: Evidence, finding: Finding) -> bool:
     return more or (much and finding.measures.get("one_by_one") == 1.0)
 
 
-def _without_overlap(found: Iterable[Finding], room: float) -> list[Finding]:
-    """The largest first, and no more together than there is time."""
-    kept = []
-    for finding in sorted(found, key=lambda one: -one.share):
-        share = min(finding.share, room)
-        room -= share
-        kept.append(replace(finding, share=share, severity=severity(finding.kind, share)))
-    return kept
+def _largest_first(found: Iterable[Finding]) -> list[Finding]:
+    return sorted(found, key=lambda finding: -finding.share)
+
+
+class _Budget:
+    """The shares of the phases, of which each finding takes its part.
+
+    lost_in: by kind, how much it lost in each phase, where that was measured. Other kinds take from
+    all of their phases alike.
+    """
+
+    def __init__(self, whole: Whole, lost_in: Mapping[str, Mapping[Phase, float]]) -> None:
+        self._left = {phase: whole.share(phase) for phase in Phase}
+        self._lost_in = lost_in
+
+    def left(self, *phases: Phase) -> float:
+        return sum(self._left[phase] for phase in phases)
+
+    def claim(self, found: Iterable[Finding]) -> list[Finding]:
+        """The findings with what their phases have left for them, the largest served first."""
+        served = []
+        for finding in _largest_first(found):
+            kind = KINDS[finding.kind]
+            lost = self._lost_in.get(finding.kind) or {
+                phase: self._left[phase] for phase in kind.phases or tuple(Phase)
+            }
+            total = sum(lost.values())
+            part = min(1.0, finding.share / total) if total else 0.0
+            share = 0.0
+            for phase, most in lost.items():
+                taken = min(self._left[phase], most * part)
+                self._left[phase] -= taken
+                share += taken
+            served.append(
+                replace(
+                    finding,
+                    share=share,
+                    title=kind.title(share),
+                    severity=severity(finding.kind, share),
+                )
+            )
+        return served

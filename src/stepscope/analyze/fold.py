@@ -7,6 +7,7 @@ from operator import itemgetter
 
 from stepscope.analyze.loaders import LoaderMarks, parsed
 from stepscope.analyze.loop import Loop, OpenSpan
+from stepscope.analyze.module_use import ModuleUse
 from stepscope.analyze.phases import attribute
 from stepscope.analyze.spans import (
     DEVICE,
@@ -35,7 +36,7 @@ HELD_FOR_DEVICE = 512
 NO_DEVICE = 64  # so many steps without a word of a device: there is none to wait for
 _OPEN_SPANS = 1000  # that are remembered; the end of one may have been dropped
 _DEVICE_SPANS = 100_000
-_TRAINED = 16_384  # modules; a program may make new ones for each step
+_TRAINERS = 64  # threads of a process that train beside the first one
 _EVALUATION = PHASES.index(Phase.EVALUATION)
 _flags, _track = itemgetter(7), itemgetter(8)
 
@@ -66,8 +67,9 @@ class LoopFold:
         self._device: deque[SpanRow] = deque(maxlen=_DEVICE_SPANS)
         self._device_ns = 0
         self._dropped, self._dropped_at_ns = 0, 0
-        self._trained: set[int] = set()
+        self._use = ModuleUse()
         self._threads = Threads()  # while the training thread is not known
+        self._beside: dict[int, LoopFold] = {}  # by thread: others that train, too
         self._restart(FoundBy.NOTHING, 0, [])
 
     def _restart(self, found_by: FoundBy, track: int, rows: list[SpanRow]) -> None:
@@ -110,6 +112,7 @@ class LoopFold:
             self._take_device([row for row in rows if row[2] >= DEVICE])
             rows = [row for row in rows if row[2] < DEVICE]
             if self._found_by is FoundBy.OPTIMIZER:
+                self._take_beside(rows)
                 rows = [row for row in rows if row[8] == self._track]
         if self._found_by is FoundBy.OPTIMIZER:
             self._extend(rows)
@@ -162,6 +165,7 @@ class LoopFold:
             if row[2] == OPTIMIZER and not row[7] & FAILED:
                 self._threads.update(rows[:place])
                 self._train(row[8], [r for r in rows[place:] if r[8] == row[8]])
+                self._take_beside(rows)
                 return
         if self._found_by:
             self._extend([row for row in rows if row[8] == self._track])
@@ -182,6 +186,20 @@ class LoopFold:
             before = [*held, *self._pending, *before]
         self._restart(FoundBy.OPTIMIZER, track, [*before, *rows])
 
+    def _take_beside(self, rows: list[SpanRow]) -> None:
+        """Other threads of the process that take optimizer steps have loops of their own."""
+        for track in {row[8] for row in rows} - {self._track}:
+            theirs = [row for row in rows if row[8] == track]
+            fold = self._beside.get(track)
+            if fold is not None:
+                fold._extend(theirs)
+            elif len(self._beside) < _TRAINERS and any(
+                row[2] == OPTIMIZER and not row[7] & FAILED for row in theirs
+            ):
+                fold = self._beside[track] = LoopFold(self._rank, self._pid, self._began_ns)
+                fold._marks = self._marks
+                fold._restart(FoundBy.OPTIMIZER, track, theirs)
+
     # ---- closing steps ----
 
     def _extend(self, rows: list[SpanRow]) -> None:
@@ -190,10 +208,9 @@ class LoopFold:
         for row in rows:
             pending.append(row)
             if row[2] == trigger:
-                boundary = self._finder.feed(pending, self._step_ns)
-                if boundary is not None:
+                for boundary in self._finder.feed(pending, self._step_ns):
                     self._close(boundary)
-                    pending = self._pending
+                pending = self._pending
         if len(pending) > PENDING:
             self._spill()
 
@@ -241,16 +258,15 @@ class LoopFold:
                 self._device.popleft()
 
     def _add(self, tally: Tally, step: Step) -> None:
-        trained = None
+        use = None
         if self._found_by >= FoundBy.BACKWARD:
             for row in [row for row in step.rows if row[2] == FORWARD]:
-                if row[4]:
-                    if len(self._trained) >= _TRAINED:
-                        self._trained.clear()
-                    self._trained.add(row[3])
-                else:  # only then can there be evaluation in it
-                    trained = self._trained
-        tally.update(step, trained, self._device, self._marks)
+                self._use.take(row)
+                if row[4] <= 0:  # only then can there be evaluation in it
+                    use = self._use
+            if step.number_of_steps:
+                self._use.step_ended()
+        tally.update(step, use, self._device, self._marks)
 
     def _leave_out(self, start_ns: int, end_ns: int, steps: int) -> None:
         """Events of the loop were left out on purpose: a stretch of its own, and what lies on
@@ -287,6 +303,11 @@ class LoopFold:
 
     # ---- the result ----
 
+    def all(self) -> list[Loop]:
+        """The loops of all threads that train, so far; that of `get` first."""
+        found = [self.get(), *(fold.get() for fold in self._beside.values())]
+        return [loop for loop in found if loop is not None]
+
     def get(self) -> Loop | None:
         """The loop so far; None: no step was found."""
         if not self._found_by:
@@ -295,9 +316,9 @@ class LoopFold:
                 return None
             return self._branch(found_by, track).get()
         tally = self._tally.copy()
-        trained = set(self._trained)
+        use = self._use.copy()
         start_ns, end_ns = self._finish(tally)
-        self._trained = trained
+        self._use = use
         if start_ns < 0:
             return None
         tally.settle()
@@ -308,7 +329,7 @@ class LoopFold:
         made = LoopFold(self._rank, self._pid, self._began_ns)
         made.__dict__.update(self.__dict__)
         made._on_step = None
-        made._threads, made._trained, made._device = Threads(), set(), deque(self._device)
+        made._threads, made._use, made._device = Threads(), ModuleUse(), deque(self._device)
         made._restart(found_by, track, self._threads.rows(track))
         return made
 
@@ -339,7 +360,7 @@ class LoopFold:
         ends = [row[1] for row in rows if row[2] == SAVE]
         last_ns = max((row[1] for row in rows), default=step_ns)
         if last_ns > step_ns and self._found_by >= FoundBy.BACKWARD:
-            line = attribute(rows, step_ns, last_ns, -1, self._trained)
+            line = attribute(rows, step_ns, last_ns, -1, self._use)
             ends += [
                 line.times[place + 1]
                 for place, phase in enumerate(line.phases)
@@ -372,6 +393,7 @@ class LoopFold:
             blind_steps=tally.blind_steps,
             dropped_events=self._dropped,
             open_span=self._open_span(),
+            track=self._track,
         )
 
     def _open_span(self) -> OpenSpan | None:

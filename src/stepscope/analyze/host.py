@@ -28,7 +28,6 @@ def validation(evidence: Evidence) -> Finding | None:
     return phase_finding(
         evidence,
         "validation",
-        "evaluation-bound: evaluation takes",
         [Phase.EVALUATION],
         [*said, *lies_in(code)],
         location=code.location if code is not None else None,
@@ -58,7 +57,6 @@ def checkpoint_save(evidence: Evidence) -> Finding | None:
     return phase_finding(
         evidence,
         "checkpoint-save",
-        "save-bound: writing checkpoints takes",
         [phase],
         said,
         share=whole.share(Phase.CHECKPOINT_SAVE) + by_hand,
@@ -81,8 +79,7 @@ def gc(evidence: Evidence) -> Finding | None:
         f"The longest pause lasted {duration(longest)}; the median step takes {_median(whole)}.",
     ]
     measures = {"longest_ms": longest / 1e6, "full_collections": float(by_generation.get(2, 0))}
-    title = "host-bound: garbage collection takes"
-    return phase_finding(evidence, "gc", title, [Phase.GC], said, measures=measures)
+    return phase_finding(evidence, "gc", [Phase.GC], said, measures=measures)
 
 
 def _median(whole: Whole) -> str:
@@ -106,5 +103,4 @@ def transfer(evidence: Evidence) -> Finding | None:
     if pinned is not None:
         measures["pin_memory"] = float(bool(pinned))
         said.append(f"The loader has pin_memory={bool(pinned)}.")
-    title = "transfer-bound: moving tensors between devices takes"
-    return phase_finding(evidence, "transfer", title, [Phase.TRANSFER], said, measures=measures)
+    return phase_finding(evidence, "transfer", [Phase.TRANSFER], said, measures=measures)

@@ -17,7 +17,6 @@ from stepscope.analyze.loader_facts import (
     wait_text,
 )
 from stepscope.analyze.loop import LoaderUse
-from stepscope.analyze.machine import crowded_workers
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import bytes_text, duration, percent, plural
 from stepscope.model.finding import Finding
@@ -45,7 +44,7 @@ def input_findings(evidence: Evidence) -> Iterator[Finding]:
     if startup_ns > waited_ns / 2 or (costs is not None and startup_ns and named):
         yield _worker_startup(evidence, startup_ns)
         waited_ns -= startup_ns
-    share = waited_ns / whole.wall_ns * (1.0 - crowded_workers(whole))
+    share = waited_ns / whole.wall_ns
     if costs is None:
         yield _waiting(evidence, share)
     else:
@@ -67,10 +66,9 @@ def _waiting(evidence: Evidence, share: float) -> Finding:
     cause = _by_workers(whole, workers) if workers else _in_this_process(whole, workers)
     is_cpu = cause.busy is None or cause.busy >= 0.5
     kind = "input-cpu" if is_cpu else "input-io"
-    what = "batches to be computed" if is_cpu else "data to arrive"
     return Finding(
         kind=kind,
-        title=f"input-bound: {percent(share)} of the time training waits for {what}",
+        title=KINDS[kind].title(share),
         share=share,
         severity=severity(kind, share),
         confidence=confidence(whole, Phase.INPUT_WAIT, separated=separation(cause.busy)),
@@ -91,16 +89,12 @@ def _in_this_process(whole: Whole, workers: int | None) -> _Cause:
     if busy is None:
         missing.append("The CPU clock of the thread was not read: computing or waiting is a guess.")
         return _Cause(None, (f"{wait_text(whole)}{how}.",), tuple(missing))
-    # Ready but without a CPU, at most: threads of other phases may have waited for one as well.
-    ready = min(1 - busy, whole.resources.program.run_delay_cores or 0.0)
     if busy >= 0.5:
         did = f"{percent(busy)} of that it computed in this process{how}"
-        return _Cause(busy + ready, (f"{wait_text(whole)}; {did}.",), tuple(missing))
-    if busy + ready >= 0.5:
-        missing.append("CPUs were in short supply: computing and waiting are hard to tell apart.")
+        return _Cause(busy, (f"{wait_text(whole)}; {did}.",), tuple(missing))
     first = f"{wait_text(whole)}; {percent(1 - busy)} of that it was blocked{how}."
     evidence, unknown = _reading(whole, children=False)
-    return _Cause(min(busy + ready, 0.499), (first, *evidence), (*missing, *unknown))
+    return _Cause(busy, (first, *evidence), (*missing, *unknown))
 
 
 def _by_workers(whole: Whole, workers: int) -> _Cause:
@@ -169,7 +163,7 @@ def _worker_startup(evidence: Evidence, startup_ns: float) -> Finding:
     }
     return Finding(
         kind=kind,
-        title=f"input-bound: {percent(share)} of the time goes to starting loader workers",
+        title=KINDS[kind].title(share),
         share=share,
         severity=severity(kind, share),
         confidence=confidence(

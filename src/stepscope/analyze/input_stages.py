@@ -20,19 +20,10 @@ from stepscope.analyze.words import bytes_text, duration, percent, plural
 from stepscope.model import names
 from stepscope.model.details import Pipeline
 from stepscope.model.finding import Finding, Location
-from stepscope.model.kinds import Signal
+from stepscope.model.kinds import KINDS, Signal
 from stepscope.model.phases import Phase
 
 __all__ = ["stage_findings"]
-
-_TITLES = {
-    "input-cpu": "batches to be computed",
-    "input-io": "the disk",
-    "input-network": "data from the network",
-    "input-collate": "samples to be put together into batches",
-    "input-ipc": "batches to get from the workers",
-    "input-skew": "a few slow samples",
-}
 
 
 class _Cause(NamedTuple):
@@ -70,7 +61,7 @@ def _finding(
     how = f" from {plural(costs.workers, 'worker')}" if costs.workers else " (num_workers=0)"
     return Finding(
         kind=cause.kind,
-        title=f"input-bound: {percent(share)} of the time training waits for {_TITLES[cause.kind]}",
+        title=KINDS[cause.kind].title(share),
         share=share,
         severity=severity(cause.kind, share),
         confidence=confidence(whole, Phase.INPUT_WAIT, separated=cause.separated),

@@ -92,7 +92,7 @@ class _Walk:
             self._started(iterator, row)
         elif code == INPUT_NEXT:
             self._fetched(iterator, row)
-        elif code == FORWARD and row[4] == 0.0:
+        elif code == FORWARD and row[4] <= 0:
             self._evaluated(row[1])
         else:
             self._graded(trained=code != FORWARD)

@@ -77,6 +77,7 @@ class Loop:
     blind_steps: int  # steps with a backward and no forward span (compiled functions and the like)
     dropped_events: int
     open_span: OpenSpan | None
+    track: int = 0  # number of the training thread; that of the main thread is the pid
 
     @property
     def wall_ns(self) -> int:

@@ -7,84 +7,88 @@ from typing import NamedTuple
 
 from stepscope.analyze.evidence import Evidence, UserCode
 from stepscope.analyze.judge import confidence, severity
-from stepscope.analyze.loader_facts import loader_workers
 from stepscope.analyze.phase_finding import place
-from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import percent
 from stepscope.model import traits
 from stepscope.model.details import OTHER_THREADS
 from stepscope.model.finding import Finding, Location
-from stepscope.model.kinds import Signal
+from stepscope.model.kinds import KINDS, Signal
 from stepscope.model.phases import Phase
 
-__all__ = ["GilLoss", "crowded_workers", "gil", "gil_loss", "oversubscription", "swap"]
+__all__ = [
+    "GilLoss",
+    "busy_machine",
+    "gil",
+    "gil_loss",
+    "oversubscription",
+    "ranks_of",
+    "swap",
+]
 
 _COMPUTE = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 
 
 def oversubscription(evidence: Evidence) -> Finding | None:
-    """Threads that were ready and had no CPU: named only where that is beyond doubt.
-
-    The share is what computation lost at most: time in which the training thread did not run
-    although it had to compute, and no more than its process waited for a CPU.
-    """
+    """Threads of this run that wait for each other: the share is what the training thread, and
+    batches that it needs, waited for a CPU that another of them had."""
     whole = evidence.whole
-    resources = whole.resources
-    program, children, cpus = resources.program, resources.children, resources.cpu_count
-    if program.run_delay_cores is None or program.cpu_cores is None or not cpus:
+    wait, cpus = whole.cpu_wait, whole.resources.cpu_count
+    if wait.own <= 0 or not cpus:
         return None
-    delay = program.run_delay_cores + (children.run_delay_cores or 0.0)
-    used = program.cpu_cores + (children.cpu_cores or 0.0)
-    ran = whole.cpu_share(*_COMPUTE)
-    if ran is None or used + delay < Signal.WANTED_PER_CPU * cpus:
-        return None
-    if delay < Signal.DELAY_PER_CPU_TIME * used:
-        return None
-    ranks = len(whole.loops)
-    share = min(whole.share(*_COMPUTE) * (1 - ran), program.run_delay_cores / ranks)
-    share += whole.share(Phase.INPUT_WAIT) * crowded_workers(whole)
-    if share <= 0:
-        return None
-    kind = "oversubscription"
+    kind, ranks = "oversubscription", len(whole.loops)
     threads = evidence.trait(traits.THREADS)
     code = evidence.model_caller(*_COMPUTE)
+    used = wait.own_threads - wait.own_waiting
+    clear = Signal.DELAY_PER_CPU_TIME * used / wait.own_waiting
     return Finding(
         kind=kind,
-        title=f"host-bound: more threads than CPUs cost up to {percent(share)} of the time",
-        share=share,
-        severity=severity(kind, share),
-        confidence=confidence(
-            whole, *_COMPUTE, separated=1 - Signal.DELAY_PER_CPU_TIME * used / delay
-        ),
+        title=KINDS[kind].title(wait.own),
+        share=wait.own,
+        severity=severity(kind, wait.own),
+        confidence=confidence(whole, *_COMPUTE, separated=max(0.0, 1 - clear)),
         evidence=(
             (
-                f"On average {used + delay:.1f} threads wanted one of {cpus:g} CPUs;"
-                f" {delay:.1f} of them had to wait."
+                f"On average {wait.own_threads:.1f} threads wanted one of {cpus:g} CPUs;"
+                f" {wait.own_waiting:.1f} of them had to wait."
             ),
             *_asked_for(threads, ranks, cpus),
         ),
         location=code.location if code is not None else Location(),
         measures={
             "cpu_count": cpus,
-            "threads_wanting_cpu": used + delay,
+            "threads_wanting_cpu": wait.own_threads,
             "ranks": float(ranks),
             **({} if threads is None else {"threads": float(threads)}),
         },
     )
 
 
-def crowded_workers(whole: Whole) -> float:
-    """Of the wait for input: what loader workers lose because each of them has several threads,
-    and together these want more CPUs than there are. One thread a worker is no crowd: then the
-    batches need the CPUs."""
-    children, cpus = whole.resources.children, whole.resources.cpu_count
-    workers = (loader_workers(whole.loader) or 0) * len(whole.loops)
-    if not workers or not cpus or children.cpu_cores is None or not children.run_delay_cores:
-        return 0.0
-    wanted = children.cpu_cores + children.run_delay_cores
-    if wanted < Signal.WANTED_PER_CPU * max(cpus, workers):
-        return 0.0
-    return children.run_delay_cores / wanted
+def busy_machine(evidence: Evidence) -> Finding | None:
+    """Other programs use the CPUs, and this one was ready and had to wait for them."""
+    whole = evidence.whole
+    wait, cpus = whole.cpu_wait, whole.resources.cpu_count
+    if wait.others <= 0 or not cpus:
+        return None
+    kind = "busy-machine"
+    said = [
+        f"Other programs kept {wait.others_cores:.1f} of {cpus:g} CPUs busy.",
+        f"The training thread was ready but had no CPU {percent(wait.thread)} of the loop.",
+    ]
+    if wait.workers:
+        said.append(f"Loader workers that had no CPU add {percent(wait.workers)}.")
+    said.append("The shares of other causes are given without this waiting.")
+    measured = whole.resources.program.main_delay_cores is not None
+    unknown = "Only the delay of all threads together was measured, not the training thread's own."
+    return Finding(
+        kind=kind,
+        title=KINDS[kind].title(wait.others),
+        share=wait.others,
+        severity=severity(kind, wait.others),
+        confidence=confidence(whole, *Phase, separated=1.0 if measured else 0.0),
+        evidence=tuple(said),
+        missing=() if measured else (unknown,),
+        measures={"cpu_count": cpus, "others_cores": wait.others_cores},
+    )
 
 
 def _asked_for(threads: int | None, ranks: int, cpus: float) -> Iterator[str]:
@@ -94,43 +98,60 @@ def _asked_for(threads: int | None, ranks: int, cpus: float) -> Iterator[str]:
 
 
 class GilLoss(NamedTuple):
-    """Shares of the loop's time that the training thread lost to other threads of its process."""
+    """Time that the training thread lost to other threads of its process."""
 
-    computing: float
-    between: float
+    by_phase: dict[Phase, float]  # shares of the loop
     others: float  # CPUs that those threads kept busy
-    delayed: float  # at most: ready but without a CPU
-    off: float  # of the computation, off the CPU
+    delayed: float  # share of the loop in which the thread was ready but without a CPU
+    off: float  # of the computation, neither on a CPU nor waiting for one
 
     @property
     def share(self) -> float:
-        return self.computing + self.between
+        return sum(self.by_phase.values())
 
 
 def gil_loss(evidence: Evidence) -> GilLoss | None:
-    """Time off the CPU in phases that have nothing to wait for, less what was spent ready but
-    without a CPU, and no more than the other threads ran. None: nothing was lost, or it is not
-    known. With a GPU computing waits for more than a CPU, and nothing can be said.
+    """Time in which the thread neither ran nor waited for a CPU, in phases that have nothing else
+    to wait for: no more than other threads ran, and ran Python where stacks were sampled. None:
+    nothing was lost, or it is not known. With a GPU computing waits for more than a CPU.
     """
     whole = evidence.whole
     program, ranks = whole.resources.program, len(whole.loops)
-    ran, ran_in_all = whole.cpu_share(*_COMPUTE), whole.cpu_share(*Phase)
-    between_ran = whole.cpu_share(Phase.PYTHON_BETWEEN)
+    ran, ran_in_all = whole.cpu_share(*_COMPUTE), whole.thread_cores
     if program.cpu_cores is None or program.run_delay_cores is None or whole.resources.gpus:
         return None
     if ran is None or ran_in_all is None or program.cpu_cores / ranks > Signal.GIL_CORES:
         return None
     others = program.cpu_cores / ranks - ran_in_all
-    computing = whole.share(*_COMPUTE) * (1 - ran)
-    blocked = 0.0 if between_ran is None else 1 - between_ran
-    # Code between the phases may wait for much else: no more of it is laid to the lock.
-    between = whole.share(Phase.PYTHON_BETWEEN) * min(1 - ran, blocked)
-    delayed = program.run_delay_cores / ranks
-    lost = min(computing + between - delayed, others)
-    if others < Signal.RIVAL_CORES or lost <= 0:
+    in_python = _share_of_python(evidence)
+    if others < Signal.RIVAL_CORES or in_python <= 0:
         return None
-    scale = lost / (computing + between)
-    return GilLoss(computing * scale, between * scale, others, delayed, 1 - ran)
+    blocked = {phase: whole.blocked_share(phase) for phase in _COMPUTE}
+    # Code between the phases may wait for much else: no more of it is laid to the lock.
+    blocked[Phase.PYTHON_BETWEEN] = min(
+        whole.share(Phase.PYTHON_BETWEEN) * (1 - ran), whole.blocked_share(Phase.PYTHON_BETWEEN)
+    )
+    total = sum(blocked.values())
+    lost = min(total, others, in_python)
+    if lost <= 0:
+        return None
+    by_phase = {phase: share * lost / total for phase, share in blocked.items()}
+    return GilLoss(by_phase, others, whole.cpu_wait.thread, 1 - ran)
+
+
+def _share_of_python(evidence: Evidence) -> float:
+    """How much of the loop's time other threads ran Python, or wanted to. 1 where stacks were not
+    sampled, unless other ranks are there to wait for, too."""
+    whole = evidence.whole
+    if not any(one.where == "main" for one in evidence.details.stacks):
+        return 0.0 if ranks_of(evidence) > 1 else 1.0
+    ms = sum(one.ms for one in evidence.stacks("thread", OTHER_THREADS))
+    return ms * 1e6 / whole.wall_ns
+
+
+def ranks_of(evidence: Evidence) -> int:
+    """How many ranks exchange data, as far as it is known."""
+    return int(evidence.trait(traits.WORLD_SIZE) or 1)
 
 
 def gil(evidence: Evidence) -> Finding | None:
@@ -143,8 +164,7 @@ def gil(evidence: Evidence) -> Finding | None:
     holder = evidence.user_code("thread", OTHER_THREADS)
     return Finding(
         kind=kind,
-        title=f"host-bound: other Python threads hold the interpreter {percent(loss.share)}"
-        " of the time",
+        title=KINDS[kind].title(loss.share),
         share=loss.share,
         severity=severity(kind, loss.share),
         confidence=confidence(
@@ -155,9 +175,8 @@ def gil(evidence: Evidence) -> Finding | None:
         ),
         evidence=(
             (
-                f"Where it had to compute, the training thread was off the CPU {percent(loss.off)}"
-                f" of the time, and ready but without a CPU at most {percent(loss.delayed)} of the"
-                " loop."
+                f"Where it had to compute, the training thread was blocked {percent(loss.off)} of"
+                f" the time, and ready but without a CPU {percent(loss.delayed)} of the loop."
             ),
             (
                 f"Other threads of the process kept {loss.others:.1f} CPUs busy, and all together"
@@ -195,7 +214,7 @@ def swap(evidence: Evidence) -> Finding | None:
     unknown = ("Whether the stalled tasks are those of the training was not measured.",)
     return Finding(
         kind=kind,
-        title=f"host-bound: memory ran short, which cost up to {percent(pressure)} of the time",
+        title=KINDS[kind].title(pressure),
         share=pressure,
         severity=severity(kind, pressure),
         confidence=whole.coverage * (0.5 + 0.5 * ours),  # a thrown coin without own faults

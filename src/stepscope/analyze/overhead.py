@@ -29,12 +29,13 @@ class OwnCost:
 
     calls: int = 0  # hook calls that recorded a span
     probes: int = 0  # hook calls that only looked
-    clocks: int = 0  # of the calls, those that read CPU clocks
+    clocks: int = 0  # readings of CPU clocks
     call_cost_ns: float | None = None
     clock_cost_ns: float | None = None  # added to that of a call
     probe_cost_ns: float | None = None
     writer_cpu_ns: float | None = None
     startup_ns: float | None = None
+    torch_import_ns: float | None = None  # of the program's own import of torch
     launcher_cpu_ns: float | None = None
     sampler_cpu_ns: float | None = None  # of a thread in the program, where it profiles itself
     stacks_cpu_ns: float | None = None  # of the thread that samples stacks, and of naming them
@@ -122,6 +123,7 @@ class OwnCostFold:
             probe_cost_ns=latest.get(names.OWN_PROBE_COST_NS),
             writer_cpu_ns=latest.get(names.OWN_WRITER_CPU_NS),
             startup_ns=latest.get(names.OWN_STARTUP_NS),
+            torch_import_ns=latest.get(names.TORCH_IMPORT_NS),
             launcher_cpu_ns=latest.get(names.OWN_CPU_NS),
             sampler_cpu_ns=latest.get(names.OWN_SAMPLER_CPU_NS),
             stacks_cpu_ns=latest.get(names.OWN_STACKS_CPU_NS),

@@ -8,6 +8,7 @@ from stepscope.analyze.evidence import Evidence, UserCode
 from stepscope.analyze.judge import confidence, severity
 from stepscope.analyze.words import percent
 from stepscope.model.finding import Finding, Location
+from stepscope.model.kinds import KINDS
 from stepscope.model.phases import Phase
 
 __all__ = ["code_text", "lies_in", "phase_finding", "place"]
@@ -16,7 +17,6 @@ __all__ = ["code_text", "lies_in", "phase_finding", "place"]
 def phase_finding(
     evidence: Evidence,
     kind: str,
-    title: str,
     phases: Sequence[Phase],
     said: Sequence[str],
     *,
@@ -26,12 +26,12 @@ def phase_finding(
     measures: Mapping[str, float] | None = None,
     location: Location | None = None,
 ) -> Finding:
-    """`title` ends where the share follows; `share`: None for all of the phases."""
+    """`share`: None for all of the phases."""
     whole = evidence.whole
     cost = whole.share(*phases) if share is None else share
     return Finding(
         kind=kind,
-        title=f"{title} {percent(cost)} of the time",
+        title=KINDS[kind].title(cost),
         share=cost,
         severity=severity(kind, cost),
         confidence=confidence(whole, *phases, separated=separated),

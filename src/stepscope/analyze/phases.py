@@ -2,15 +2,17 @@
 
 The step is cut wherever a span begins or ends. Each piece belongs to the innermost span around it,
 with the exceptions of docs/architecture.md ("Steps and phases"). The thread's CPU clock was read at
-most cuts; between two readings it is taken to run evenly.
+some of the cuts: between two readings the total is exact, and `CpuClock` divides it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from stepscope.analyze.iterations import evaluation_regions, in_order
+from stepscope.analyze.module_use import ModuleUse
 from stepscope.analyze.spans import (
     BACKWARD,
     EVALUATION,
@@ -28,10 +30,9 @@ from stepscope.analyze.spans import (
 )
 from stepscope.model.phases import Phase
 
-__all__ = ["COUNT", "CpuRates", "StepTime", "Timeline", "attribute", "sum_up"]
+__all__ = ["COUNT", "CpuClock", "StepTime", "Timeline", "attribute", "sum_up"]
 
 COUNT = len(PHASES)
-SHORT_NS = 20_000_000  # of shorter steps, clocks may not have been read
 _FORWARD, _BACKWARD, _OPTIMIZER = (
     PHASES.index(p) for p in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 )
@@ -53,7 +54,7 @@ class Timeline:
 
     def __init__(self, start_ns: int, cpu_ns: int) -> None:
         self.times = [start_ns]
-        self.clocks = [cpu_ns]  # the thread's CPU clock at each time; -1: not read
+        self.clocks = [cpu_ns]  # the thread's CPU clock at each time; negative: not read
         self.phases: list[int] = []  # places in PHASES, or one of _LOSS_*
         self.noted: list[tuple[SpanRow, int]] = []  # spans of interest, their phase
         self.blind_backward = False  # a backward came, and no forward was seen before it
@@ -72,21 +73,20 @@ def attribute(
     start_ns: int,
     end_ns: int,
     cpu_ns: int,
-    trained: Collection[int] | None,
+    use: ModuleUse | None,
 ) -> Timeline:
     """The step from `start_ns` to `end_ns` in pieces.
 
     rows: the spans of the training thread in it, in the order in which they ended.
     cpu_ns: the thread's CPU clock at `start_ns`, -1 where it was not read.
-    trained: modules that are trained, so that calling them without gradients is evaluation;
-    None where no evaluation is to be told from the rest.
+    use: tells which forwards without gradients are evaluation; None where none can be.
     """
     ordered = in_order(rows)
-    regions = evaluation_regions(ordered) if trained is not None else None
+    regions = evaluation_regions(ordered) if use is not None else None
     if regions:
         ordered += [(a, b, EVALUATION, 0, 0.0, -1, -1, 0, 0) for a, b in regions]
         ordered.sort(key=_outer_first)
-    return _sweep(ordered, start_ns, end_ns, cpu_ns, trained or ())
+    return _sweep(ordered, start_ns, end_ns, cpu_ns, use)
 
 
 def _outer_first(row: SpanRow) -> tuple[int, int, bool]:
@@ -94,7 +94,7 @@ def _outer_first(row: SpanRow) -> tuple[int, int, bool]:
 
 
 def _sweep(  # noqa: C901 - the one hot loop of the analysis: calls would double its cost
-    ordered: Sequence[SpanRow], start_ns: int, end_ns: int, cpu_ns: int, trained: Collection[int]
+    ordered: Sequence[SpanRow], start_ns: int, end_ns: int, cpu_ns: int, use: ModuleUse | None
 ) -> Timeline:
     line = Timeline(start_ns, cpu_ns)
     times, clocks, phases = line.times, line.clocks, line.phases
@@ -121,9 +121,11 @@ def _sweep(  # noqa: C901 - the one hot loop of the analysis: calls would double
             begin, row_cpu_at = here, -1
         else:
             row_cpu_at = row_cpu
+        # As end_clock() of spans.py does it.
+        row_clock = -2 - row_cpu if row_cpu < 0 else row_cpu + row_cpu_ns if row_cpu_ns >= 0 else -1
         if end > until:
             end = until
-            row_cpu_ns = -1
+            row_clock = -1
         if begin > here:
             times.append(begin)
             clocks.append(row_cpu_at)
@@ -132,7 +134,6 @@ def _sweep(  # noqa: C901 - the one hot loop of the analysis: calls would double
         elif clocks[-1] < 0:
             clocks[-1] = row_cpu_at
         outer.append((until, phase, clock, code))
-        row_clock = row_cpu + row_cpu_ns if row_cpu >= 0 and row_cpu_ns >= 0 else -1
         if phase in _WHOLE:
             row_phase = _GC if row_code == GC and phase != _OWN else phase
         elif row_code == FORWARD:
@@ -140,7 +141,8 @@ def _sweep(  # noqa: C901 - the one hot loop of the analysis: calls would double
             if phase == _BACKWARD:
                 row_phase = _BACKWARD
             else:
-                row_phase = _EVALUATION if not value and arg in trained else _FORWARD
+                evaluates = use is not None and use.is_evaluation(arg, value)
+                row_phase = _EVALUATION if evaluates else _FORWARD
         else:
             row_phase = PHASE_OF_CODE[row_code]
             if row_code == BACKWARD:
@@ -171,91 +173,111 @@ def _mark_loss(phases: list[int], first: int, inside_optimizer: bool) -> None:
             phases[place] = _LOSS_OPTIMIZER
 
 
-class CpuRates:
-    """How much of its time the thread was on a CPU, by kind of piece, in steps whose clocks were
-    read: of short steps not all are (record/protocol.py, set_step)."""
+class CpuClock:
+    """The CPU time of a thread's pieces, from readings of its clock at some of the cuts.
+
+    What ran between two readings is exact. It divides over the pieces between them, of several
+    steps where these are short, by the rates of pieces with a reading at both of their ends. What
+    these rates do not explain goes to the pieces whose rates vary. No piece gets more than it
+    lasted.
+    """
 
     def __init__(self) -> None:
-        self._wall = [0] * (COUNT + 2)
+        self._wall = [0] * (COUNT + 2)  # of pieces with both readings, by phase
         self._cpu = [0] * (COUNT + 2)
+        self._squares = [0.0] * (COUNT + 2)  # of their rates, weighted by how long they lasted
+        self._last = -1  # the last reading
+        self._owed = (
+            0.0  # what ran up to then, less what pieces were given; these may be later ones
+        )
+        self._until_ns = -1  # the end of the last step
 
-    def copy(self) -> CpuRates:
-        made = CpuRates()
-        made._wall, made._cpu = self._wall[:], self._cpu[:]
+    def copy(self) -> CpuClock:
+        made = CpuClock()
+        made.__dict__.update(self.__dict__)
+        made._wall, made._cpu, made._squares = self._wall[:], self._cpu[:], self._squares[:]
         return made
 
-    def learn(self, line: Timeline) -> None:
+    def divide(self, line: Timeline) -> list[float] | None:
+        """The CPU time of each piece of the next step; None: nothing is known of it."""
+        if line.times[0] != self._until_ns:
+            self._last, self._since, self._owed = -1, 0.0, 0.0
+        self._until_ns = line.times[-1]
+        if all(clock < 0 for clock in line.clocks) and not any(self._wall):
+            return None
+        self._learn(line)
+        given: list[float] = []
+        for place, clock in enumerate(line.clocks):
+            if clock < 0 and place < len(line.phases):
+                continue
+            first = len(given)
+            walls = [line.times[i + 1] - line.times[i] for i in range(first, place)]
+            rates = [self._rate(phase) for phase in line.phases[first:place]]
+            likely = sum(wall * rate for wall, (rate, _) in zip(walls, rates, strict=True))
+            is_known = clock >= 0 and self._last >= 0
+            ran = clock - self._last - self._since if is_known else likely
+            divided = _divided(walls, rates, self._owed + ran)
+            self._owed += ran - sum(divided)
+            self._since = 0.0 if clock >= 0 else self._since + likely
+            self._last = max(clock, self._last)
+            given += divided
+        return given
+
+    def _learn(self, line: Timeline) -> None:
         times, clocks = line.times, line.clocks
         for place, phase in enumerate(line.phases):
-            self._wall[phase] += times[place + 1] - times[place]
-            self._cpu[phase] += clocks[place + 1] - clocks[place]
+            if clocks[place] >= 0 and clocks[place + 1] >= 0 and times[place + 1] > times[place]:
+                wall, cpu = times[place + 1] - times[place], clocks[place + 1] - clocks[place]
+                self._wall[phase] += wall
+                self._cpu[phase] += cpu
+                self._squares[phase] += cpu * cpu / wall
 
-    def fill(self, line: Timeline) -> bool:
-        """Clocks of a step that was not read; False: nothing is known yet."""
-        if not any(self._wall):
-            return False
-        clock, clocks = 0.0, [0]
-        for place, phase in enumerate(line.phases):
-            lasted = line.times[place + 1] - line.times[place]
-            clock += lasted * self._cpu[phase] / self._wall[phase] if self._wall[phase] else 0.0
-            clocks.append(round(clock))
-        line.clocks[:] = clocks
-        return True
+    def _rate(self, phase: int) -> tuple[float, float]:
+        """The share of the time that a phase runs, and its variance. Of all phases together where
+        this one was never read; 1 where none was."""
+        wall, cpu, squares = self._wall[phase], self._cpu[phase], self._squares[phase]
+        if not wall:
+            wall, cpu, squares = sum(self._wall), sum(self._cpu), sum(self._squares)
+        if not wall:
+            return 1.0, 0.0
+        rate = min(1.0, cpu / wall)
+        return rate, max(0.0, squares / wall - rate * rate)
 
 
-def sum_up(line: Timeline, rates: CpuRates | None = None) -> StepTime:
-    """The pieces of a step added up by phase. `rates`: of the steps before it."""
-    has_cpu = _know_clocks(line, rates)
-    times, clocks = line.times, line.clocks
-    wall, cpu = [0] * COUNT, [0] * COUNT
-    before, clock = times[0], clocks[0]
-    for now, then, phase in zip(times[1:], clocks[1:], line.phases, strict=True):
+def _divided(walls: Sequence[int], rates: Sequence[tuple[float, float]], due: float) -> list[float]:
+    """`due` over pieces that lasted `walls`: first as their rates have it, then the difference by
+    the variances of these, then what is still left by the time on the CPU, or off it."""
+    lasted = sum(walls)
+    due = max(0.0, min(due, lasted))
+    given = [wall * rate for wall, (rate, _) in zip(walls, rates, strict=True)]
+    doubts = [wall * wall * variance for wall, (_, variance) in zip(walls, rates, strict=True)]
+    doubt = sum(doubts)
+    if doubt:
+        step = (due - sum(given)) / doubt
+        given = [
+            max(0.0, min(one + step * own, wall))
+            for one, own, wall in zip(given, doubts, walls, strict=True)
+        ]
+    total = sum(given)
+    if due <= total:
+        return [one * due / total if total else 0.0 for one in given]
+    off = (lasted - due) / (lasted - total)
+    return [wall - (wall - one) * off for wall, one in zip(walls, given, strict=True)]
+
+
+def sum_up(line: Timeline, clock: CpuClock | None = None) -> StepTime:
+    """The pieces of a step added up by phase. `clock`: of the steps before it."""
+    divided = (clock or CpuClock()).divide(line)
+    wall, cpu = [0] * COUNT, [0.0] * COUNT
+    lasted = [after - before for before, after in pairwise(line.times)]
+    ran_in = divided or [0.0] * len(lasted)
+    for here, ran, phase in zip(lasted, ran_in, line.phases, strict=True):
         if phase < COUNT:
-            wall[phase] += now - before
-            cpu[phase] += then - clock
+            wall[phase] += here
+            cpu[phase] += ran
         else:
-            computed = max(0, min(then - clock, now - before))
+            computed = min(round(ran), here)
             wall[_FORWARD] += computed
-            cpu[_FORWARD] += then - clock
-            wall[_BETWEEN if phase == _LOSS_BETWEEN else _OPTIMIZER] += now - before - computed
-        before, clock = now, then
-    return StepTime(wall, cpu, has_cpu)
-
-
-def _know_clocks(line: Timeline, rates: CpuRates | None) -> bool:
-    """Put values for the readings that are missing. False: nothing is known of them."""
-    times, clocks = line.times, line.clocks
-    has_all = -1 not in clocks
-    if rates is None or times[-1] - times[0] >= SHORT_NS:
-        return has_all or _fill_clocks(times, clocks)
-    # Of a step that was not read, its beginning may be known, from the end of the one before it.
-    was_read = has_all or (clocks[0] >= 0 and sum(clock >= 0 for clock in clocks) > 1)
-    if not was_read and rates.fill(line):
-        return True
-    has_cpu = has_all or _fill_clocks(times, clocks)
-    if was_read:
-        rates.learn(line)
-    return has_cpu
-
-
-def _fill_clocks(times: list[int], clocks: list[int]) -> bool:
-    """Put values for the readings that are missing. False: there is no reading at all.
-
-    Between two readings the clock is taken to run evenly; before the first and after the last it
-    is taken to stand.
-    """
-    before = -1  # the place of the last reading
-    for place, clock in enumerate(clocks):
-        if clock < 0:
-            continue
-        if before < 0:
-            clocks[:place] = [clock] * place
-        elif place - before > 1:
-            ran, lasted = clock - clocks[before], times[place] - times[before]
-            for missing in range(before + 1, place):
-                part = times[missing] - times[before]
-                clocks[missing] = clocks[before] + ran * part // lasted
-        before = place
-    missing_from = before + 1
-    clocks[missing_from:] = [clocks[before] if before >= 0 else 0] * (len(clocks) - missing_from)
-    return before >= 0
+            cpu[_FORWARD] += ran
+            wall[_BETWEEN if phase == _LOSS_BETWEEN else _OPTIMIZER] += here - computed
+    return StepTime(wall, [round(one) for one in cpu], divided is not None)

@@ -36,7 +36,6 @@ def recompute(evidence: Evidence) -> Finding | None:
     return phase_finding(
         evidence,
         "recompute",
-        "compute-bound: computing activations again takes",
         [Phase.BACKWARD],
         [_told(found), judged],
         share=min(found.share, evidence.whole.share(Phase.BACKWARD)),

@@ -24,6 +24,7 @@ _COUNTERS = frozenset({
     names.PROCESS_CPU_NS, names.PROCESS_SYSTEM_CPU_NS, names.PROCESS_REAPED_CPU_NS,
     names.PROCESS_READ_BYTES, names.PROCESS_READ_CHARS,
     names.PROCESS_WRITE_BYTES, names.PROCESS_MAJOR_FAULTS, names.PROCESS_RUN_DELAY_NS,
+    names.PROCESS_MAIN_DELAY_NS,
     names.PROCESS_BLOCKED_IO_NS, names.HOST_CPU_BUSY_NS, names.HOST_CPU_IOWAIT_NS,
     names.HOST_SWAP_IN_PAGES, names.HOST_DISK_READ_BYTES, names.HOST_DISK_WRITE_BYTES,
     names.HOST_DISK_BUSY_NS, names.HOST_NET_RECEIVED_BYTES, names.HOST_NET_SENT_BYTES,
@@ -50,6 +51,7 @@ class ProcessUse(NamedTuple):
     seen: float | None = None  # how many were seen at a time, on average
     cpu_cores: float | None = None  # 1.5: one and a half CPUs were kept busy
     run_delay_cores: float | None = None  # 0.5: half a thread was ready and had no CPU
+    main_delay_cores: float | None = None  # the main threads' part of it
     read_bytes_per_s: float | None = None  # from a disk
     read_chars_per_s: float | None = None  # by read(), cached or not
     write_bytes_per_s: float | None = None
@@ -238,6 +240,7 @@ class _View:
             return ProcessUse(0)
         cpu = self.rate(names.PROCESS_CPU_NS, alive, True)
         delay = self.rate(names.PROCESS_RUN_DELAY_NS, alive, True)
+        main_delay = self.rate(names.PROCESS_MAIN_DELAY_NS, alive, True)
         blocked = self.rate(names.PROCESS_BLOCKED_IO_NS, alive, True)
         peaks = [
             self.largest(names.PROCESS_PEAK_RSS_BYTES, (pid,))
@@ -250,6 +253,7 @@ class _View:
             seen=self._seen(alive),
             cpu_cores=None if cpu is None else cpu / _S,
             run_delay_cores=None if delay is None else delay / _S,
+            main_delay_cores=None if main_delay is None else main_delay / _S,
             read_bytes_per_s=self.rate(names.PROCESS_READ_BYTES, alive, True),
             read_chars_per_s=self.rate(names.PROCESS_READ_CHARS, alive, True),
             write_bytes_per_s=self.rate(names.PROCESS_WRITE_BYTES, alive, True),

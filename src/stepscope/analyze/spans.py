@@ -32,6 +32,7 @@ __all__ = [
     "TRANSFER",
     "LoopSpan",
     "SpanRow",
+    "end_clock",
     "loop_spans",
 ]
 
@@ -70,7 +71,8 @@ LOOP_NAMES = frozenset((*_CODE_OF_NAME, names.LOADER))  # of events that say som
 
 
 class LoopSpan(NamedTuple):
-    """A span. `cpu_*`: the CPU clock of its thread at both ends; -1: not read."""
+    """A span. `cpu_start_ns`: the CPU clock of its thread at the start, `cpu_ns`: what it ran; -1:
+    not read. A clock that was read at the end alone: see `end_clock`."""
 
     start_ns: int
     end_ns: int
@@ -85,6 +87,13 @@ class LoopSpan(NamedTuple):
 
 # What flows is a plain tuple with the fields of LoopSpan: zip makes it without a Python call.
 SpanRow: TypeAlias = tuple[int, int, int, int, float, int, int, int, int]
+
+
+def end_clock(cpu_start_ns: int, cpu_ns: int) -> int:
+    """The CPU clock at the end of a span; -1: not read (model/event.py, cpu_start_ns)."""
+    if cpu_start_ns < 0:
+        return -2 - cpu_start_ns
+    return cpu_start_ns + cpu_ns if cpu_ns >= 0 else -1
 
 
 def loop_spans(batch: Batch) -> list[SpanRow]:

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from stepscope.analyze.loop import Loop
+from stepscope.analyze.module_use import ModuleUse
 from stepscope.analyze.phases import COUNT, Timeline, attribute
 from stepscope.analyze.spans import BACKWARD, FAILED, FORWARD, OPTIMIZER, PHASES, SpanRow
 from stepscope.analyze.steps import FoundBy, loop_start
@@ -19,7 +20,6 @@ __all__ = ["PhaseTimes", "Sample", "ThreadPhases"]
 
 SAMPLES, SPANS = 100_000, 40_000  # that may wait for the end of a step
 FEW = 5_000  # the same, of a thread that has shown no sign of steps
-TRAINED = 16_384  # modules; a program may make new ones for each step
 RECENT = 6_000  # samples that are remembered one by one, where somebody watches: a minute of them
 _BETWEEN, _FORWARD = PHASES.index(Phase.PYTHON_BETWEEN), PHASES.index(Phase.FORWARD)
 _INSIDE = {
@@ -67,7 +67,7 @@ class ThreadPhases:
         self._samples: deque[Sample] = deque()
         self._rows: deque[SpanRow] = deque()
         self._steps: deque[int] = deque()  # ends of optimizer steps that were not settled yet
-        self._trained: set[int] = set()
+        self._use = ModuleUse()
         self._from_ns = 0
         self._has_steps = False
         self._spent = PhaseTimes()
@@ -94,11 +94,9 @@ class ThreadPhases:
         self._rows.append(row)
         if row[7] & FAILED:
             return
-        if code == FORWARD and row[4]:
-            if len(self._trained) >= TRAINED:
-                self._trained.clear()
-            self._trained.add(row[3])
+        self._use.take(row)
         if code == OPTIMIZER:
+            self._use.step_ended()
             self._steps.append(row[1])
             if not self._has_steps:
                 self._begin()
@@ -122,16 +120,16 @@ class ThreadPhases:
             self._rows.popleft()
         for _ in samples:
             self._samples.popleft()
-        trained = self._trained if any(self.signs[:2]) else None
-        self._attribute(self._spent, rows, samples, until_ns, trained)
+        use = self._use if any(self.signs[:2]) else None
+        self._attribute(self._spent, rows, samples, until_ns, use)
         self._from_ns = until_ns
 
     def get(self, loop: Loop) -> PhaseTimes:
         """The times of the loop; nothing changes here."""
         spent = PhaseTimes({key: list(times) for key, times in self._spent.items()})
         inside = [one for one in self._samples if loop.start_ns < one.time_ns <= loop.end_ns]
-        trained = self._trained if loop.found_by >= FoundBy.BACKWARD else None
-        self._attribute(spent, self._rows, inside, loop.end_ns, trained)
+        use = self._use if loop.found_by >= FoundBy.BACKWARD else None
+        self._attribute(spent, self._rows, inside, loop.end_ns, use)
         return spent
 
     def since(self, start_ns: int, until_ns: int) -> PhaseTimes:
@@ -152,12 +150,12 @@ class ThreadPhases:
         rows: Iterable[SpanRow],
         samples: list[Sample],
         until_ns: int,
-        trained: set[int] | None,
+        use: ModuleUse | None,
     ) -> None:
         from_ns = self._from_ns
         if not samples or until_ns <= from_ns:
             return
-        line = attribute(rows, from_ns, until_ns, -1, trained)
+        line = attribute(rows, from_ns, until_ns, -1, use)
         phases = _phases_of(line)
         for one in samples:
             if one.time_ns <= from_ns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from stepscope.analyze.iterations import in_order, iterations
 from stepscope.analyze.spans import (
@@ -19,6 +19,7 @@ from stepscope.analyze.spans import (
     OPTIMIZER_SCALE,
     TRANSFER,
     SpanRow,
+    end_clock,
 )
 
 __all__ = ["Boundary", "FoundBy", "Steps", "loop_start", "steps_by"]
@@ -51,8 +52,9 @@ class Steps(Protocol):
 
     trigger: int
 
-    def feed(self, rows: Sequence[SpanRow], start_ns: int) -> Boundary | None:
-        """The end of the step that began at `start_ns`, once its last span proves it over."""
+    def feed(self, rows: Sequence[SpanRow], start_ns: int) -> Sequence[Boundary]:
+        """Ends of the step that began at `start_ns`, and of one after it, which the last span
+        proves over. The spans of the second are counted from the end of the first."""
         ...
 
     def last(self, rows: Sequence[SpanRow], start_ns: int) -> Boundary | None:
@@ -71,42 +73,64 @@ def steps_by(found_by: FoundBy) -> Steps:
     return _EndedSteps(code)
 
 
+# A span that ends steps, its place in the rows, whether another of its kind is inside.
+_Ended: TypeAlias = tuple[SpanRow, int, bool]
+
+
 class _EndedSteps:
     """A step ends with an outermost span of one kind; for optimizers, with the last of a round."""
 
     def __init__(self, code: int) -> None:
         self.trigger = code
-        # (span, its place in the rows, whether another of its kind is inside)
-        self._round: list[tuple[SpanRow, int, bool]] = []
+        self._round: list[_Ended] = []
+        self._before: set[int] = set()  # optimizers of the round before
         self._scaler = False
 
-    def feed(self, rows: Sequence[SpanRow], start_ns: int) -> Boundary | None:
+    def feed(self, rows: Sequence[SpanRow], start_ns: int) -> Sequence[Boundary]:
         row = rows[-1]
         encloses = False
         while self._round and self._round[-1][0][0] >= row[0]:
             self._round.pop()
             encloses = True
         if row[7] & FAILED:
-            return None
-        boundary = None
+            return ()
+        boundaries: Sequence[Boundary] = ()
         if self._round and not encloses and self._is_over(row, rows):
-            boundary = self.last(rows, start_ns)
+            boundaries = self._ends(row, rows, start_ns)
+            in_last = self._round if len(boundaries) == 1 else self._round[-1:]
+            self._before = {known[3] for known, _, _ in in_last}
             self._round.clear()
         self._round.append((row, len(rows) - 1, encloses))
-        return boundary
+        return boundaries
 
     def last(self, rows: Sequence[SpanRow], start_ns: int) -> Boundary | None:
-        if not self._round:
-            return None
-        ending, at, _ = self._round[-1]
+        return self._end(self._round[-1], rows, start_ns) if self._round else None
+
+    def _ends(self, row: SpanRow, rows: Sequence[SpanRow], start_ns: int) -> Sequence[Boundary]:
+        """Of a round: one, but two where one optimizer takes over from another for several steps
+        (layers that are trained one after the other): a, a, b, b."""
+        end = self._end(self._round[-1], rows, start_ns)
+        optimizers = [known[3] for known, _, _ in self._round]
+        takes_over = (
+            len(optimizers) > 1
+            and optimizers[-1] == row[3]
+            and optimizers[-2] in self._before
+            and row[3] not in self._before
+        )
+        if not takes_over:
+            return (end,)
+        first = self._end(self._round[-2], rows, start_ns)
+        return first, end._replace(spans=end.spans - first.spans)
+
+    def _end(self, entry: _Ended, rows: Sequence[SpanRow], start_ns: int) -> Boundary:
+        ending, at, _ = entry
         inner_start = ending[0]
         after = rows[at + 1 :]
         if after and min(map(_start, after)) <= inner_start:
             for place, row in enumerate(after, at + 1):
                 if start_ns <= row[0] <= inner_start:  # it is inside a backward: ends with it
                     ending, at = row, place
-        cpu_ns = ending[5] + ending[6] if ending[5] >= 0 and ending[6] >= 0 else -1
-        return Boundary(ending[1], cpu_ns, at + 1, self._skipped(rows))
+        return Boundary(ending[1], end_clock(ending[5], ending[6]), at + 1, self._skipped(rows))
 
     def shift(self, count: int) -> None:
         self._round = [(row, at - count, inside) for row, at, inside in self._round]
@@ -130,7 +154,7 @@ def _trains_on_new_batch(rows: Sequence[SpanRow]) -> bool:
     for row in rows:
         if row[2] == INPUT_NEXT:
             fetched = not row[7] & FAILED
-        elif fetched and (row[2] == BACKWARD or (row[2] == FORWARD and row[4])):
+        elif fetched and (row[2] == BACKWARD or (row[2] == FORWARD and row[4] > 0)):
             return True
     return False
 
@@ -152,22 +176,22 @@ class _LoaderSteps:
         self._iterators: set[int] = set()
         self._exhausted = False
 
-    def feed(self, rows: Sequence[SpanRow], start_ns: int) -> Boundary | None:
+    def feed(self, rows: Sequence[SpanRow], start_ns: int) -> Sequence[Boundary]:
         row = rows[-1]
         fetched = self._fetched
         if fetched is not None and row[0] <= fetched[0]:
             self._take(row, rows)  # a loader inside a loader
-            return None
+            return ()
         if row[7] & FAILED:
             self._exhausted = True
-            return None
-        boundary = None
+            return ()
+        boundaries: Sequence[Boundary] = ()
         if fetched is not None and self._is_over(row, rows):
-            boundary = self._before(row, rows)
+            boundaries = (self._before(row, rows),)
             self._iterators.clear()
         self._exhausted = False
         self._take(row, rows)
-        return boundary
+        return boundaries
 
     def last(self, rows: Sequence[SpanRow], start_ns: int) -> Boundary | None:
         if self._fetched is None:
@@ -224,7 +248,7 @@ def _first_training_span(ordered: Sequence[SpanRow]) -> int:
     last_calls: dict[int, int] = {}
     enclosing = None
     for row in ordered:
-        if row[2] == FORWARD and row[4]:
+        if row[2] == FORWARD and row[4] > 0:
             last_calls[row[3]] = row[0]
         elif row[2] == BACKWARD:
             last_calls.setdefault(-1, row[0])

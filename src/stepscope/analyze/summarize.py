@@ -116,8 +116,8 @@ def _phase(whole: Whole, phase: Phase) -> PhaseShare:
     known = [cpu_ns for cpu_ns in cpu if cpu_ns is not None]
     return PhaseShare(
         phase=str(phase),
-        ms=whole.wall(phase) / 1e6 / ranks,
-        share=whole.share(phase),
+        ms=whole.lasted(phase) / 1e6 / ranks,
+        share=whole.lasted(phase) / whole.wall_ns if whole.wall_ns else 0.0,
         cpu_ms=sum(known) / 1e6 / ranks if len(known) == ranks else None,
     )
 

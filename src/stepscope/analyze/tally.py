@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import NamedTuple, TypeAlias
 
@@ -11,7 +11,8 @@ from stepscope.analyze.device import overlay
 from stepscope.analyze.durations import Durations
 from stepscope.analyze.loaders import LoaderMarks
 from stepscope.analyze.loop import GcUse, LoaderUse
-from stepscope.analyze.phases import CpuRates, StepTime, Timeline, attribute, sum_up
+from stepscope.analyze.module_use import ModuleUse
+from stepscope.analyze.phases import CpuClock, StepTime, Timeline, attribute, sum_up
 from stepscope.analyze.spans import (
     BACKWARD,
     FAILED,
@@ -73,7 +74,7 @@ class Tally:
         self.durations = Durations()
         self.windows = Windows()
         self.has_cpu = False
-        self._rates = CpuRates()
+        self._clock = CpuClock()
         self.skipped = self.micro_batches = self.blind_steps = 0
         self.saves = self.saved_bytes = self.transferred_bytes = 0
         self.gc = GcUse()
@@ -89,7 +90,7 @@ class Tally:
         made._on_step = None  # what is added to a copy is added to the original too, later
         made.durations = self.durations.copy()
         made.windows = self.windows.copy()
-        made._rates = self._rates.copy()
+        made._clock = self._clock.copy()
         made.gc = copy(self.gc)
         made.gc.collections = dict(self.gc.collections)
         made.loaders = {key: copy(use) for key, use in self.loaders.items()}
@@ -102,14 +103,14 @@ class Tally:
     def update(
         self,
         step: Step,
-        trained: Collection[int] | None,
+        use: ModuleUse | None,
         device_rows: Iterable[SpanRow],
         marks: LoaderMarks,
     ) -> None:
-        line = attribute(step.rows, step.start_ns, step.end_ns, step.cpu_ns, trained)
+        line = attribute(step.rows, step.start_ns, step.end_ns, step.cpu_ns, use)
         if device_rows:
             line = overlay(line, device_rows)
-        time = sum_up(line, self._rates)
+        time = sum_up(line, self._clock)
         self.has_cpu = self.has_cpu or time.has_cpu
         if step.is_left_out:
             self._leave_out(time, step)

@@ -4,23 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from stepscope.analyze.loop import LoaderUse, Loop
 from stepscope.analyze.phases import COUNT
 from stepscope.analyze.resources import Resources
 from stepscope.analyze.spans import PHASES
+from stepscope.model.kinds import Signal
 from stepscope.model.phases import Phase
 from stepscope.stats.shares import share_half_width
 from stepscope.stats.student import student_t
 
-__all__ = ["Whole"]
+__all__ = ["CpuWait", "Whole"]
 
-# Where the thread has work to do.
-_RUNS = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.PYTHON_BETWEEN)
+
+class CpuWait(NamedTuple):
+    """Waiting for a CPU: shares of the loop, by who had the CPUs."""
+
+    thread: float = 0.0  # the training thread was ready and had no CPU, whoever had them
+    workers: float = 0.0  # the wait for input, while loader workers had none
+    others: float = 0.0  # the part of both that is due to other programs
+    own: float = 0.0  # the part that is due to threads of this run
+    others_cores: float = 0.0  # CPUs that other programs kept busy
+    own_threads: float = 0.0  # threads of this run that wanted a CPU, on average
+    own_waiting: float = 0.0  # those of them that had none
 
 
 class Whole:
-    """Times are sums over ranks: shares are those of an average rank."""
+    """Times are sums over ranks: shares are those of an average rank.
+
+    Phases are given as they would be if the training thread had never waited for a CPU: that time
+    has findings of its own (`cpu_wait`). `lasted` is what a clock on the wall shows.
+    """
 
     def __init__(self, loops: Sequence[Loop], resources: Resources) -> None:
         self.loops = loops
@@ -39,35 +54,105 @@ class Whole:
         """Wall clock of the loop for each step, evaluation and saves included."""
         return self.wall_ns / self.steps if self.steps else 0.0
 
-    def wall(self, *phases: Phase) -> int:
+    def lasted(self, *phases: Phase) -> int:
         return sum(loop.phases[phase].wall_ns for loop in self.loops for phase in phases)
+
+    def wall(self, *phases: Phase) -> int:
+        """Without waiting for a CPU."""
+        return self.lasted(*phases) - round(sum(self._waited[phase] for phase in phases))
 
     def share(self, *phases: Phase) -> float:
         return self.wall(*phases) / self.wall_ns if self.wall_ns else 0.0
 
     def cpu_share(self, *phases: Phase) -> float | None:
         """How much of these phases the training thread ran on a CPU; None: not measured."""
-        wall_ns = self.wall(*phases)
+        wall_ns, cpu_ns = self.wall(*phases), self._cpu_ns(*phases)
+        return min(1.0, cpu_ns / wall_ns) if wall_ns > 0 and cpu_ns is not None else None
+
+    def blocked_share(self, *phases: Phase) -> float:
+        """Share of the loop in which the thread neither ran nor waited for a CPU; 0 where it was
+        not measured."""
+        ran = self.cpu_share(*phases)
+        return 0.0 if ran is None else self.share(*phases) * (1.0 - ran)
+
+    @property
+    def thread_cores(self) -> float | None:
+        """CPU time of the training thread for each second of the loop; None: not measured."""
+        cpu_ns = self._cpu_ns(*Phase)
+        return None if cpu_ns is None or not self.wall_ns else min(1.0, cpu_ns / self.wall_ns)
+
+    def _cpu_ns(self, *phases: Phase) -> int | None:
         times = [loop.phases[phase].cpu_ns for loop in self.loops for phase in phases]
         known = [cpu_ns for cpu_ns in times if cpu_ns is not None]
-        return min(1.0, sum(known) / wall_ns) if wall_ns and len(known) == len(times) else None
+        return sum(known) if len(known) == len(times) else None
 
-    def delayed_share(self, phase: Phase) -> float:
-        """Share of the loop in which the thread was in that phase, ready, and without a CPU.
+    @cached_property
+    def cpu_wait(self) -> CpuWait:
+        """A run whose threads want more CPUs than there are makes them wait for each other. What
+        they wait beyond that is due to other programs, where these use CPUs at all."""
+        resources = self.resources
+        cpus, program, children = resources.cpu_count, resources.program, resources.children
+        thread = self._thread_delay
+        if not cpus or program.cpu_cores is None or program.run_delay_cores is None:
+            return CpuWait(thread)
+        used = program.cpu_cores + (children.cpu_cores or 0.0)
+        delay = program.run_delay_cores + (children.run_delay_cores or 0.0)
+        busy = resources.cpu_busy_share
+        others = 0.0 if busy is None else max(0.0, busy * cpus - used)
+        own = min(1.0, max(0.0, used + delay - cpus) / delay) if delay > 0 else 0.0
+        is_wanted = used + delay >= Signal.WANTED_PER_CPU * cpus
+        is_own = is_wanted and delay >= Signal.DELAY_PER_CPU_TIME * used
+        workers, crowd = self._workers_wait
+        by_others = (thread + workers) * (1 - own) if others >= Signal.OTHERS_CORES else 0.0
+        by_own = (thread * own if is_own else 0.0) + (workers * own if crowd else 0.0)
+        if not by_others and not crowd:
+            workers = 0.0  # then batches simply need the CPUs
+        return CpuWait(thread, workers, by_others, by_own, others, used + delay, delay)
 
-        The kernel counts such delays for the process; they divide over computation and what lies
-        between as the time off the CPU does. 0 where it was not measured.
-        """
-        delay = self.resources.program.run_delay_cores
-        off = {one: self._off_cpu_share(one) for one in (*_RUNS, phase)}
-        total = sum(off.values())
-        if delay is None or not total:
-            return 0.0
-        return off[phase] * min(1.0, delay / max(1, len(self.loops)) / total)
+    @cached_property
+    def _thread_delay(self) -> float:
+        """Share of the loop in which the training thread was ready and had no CPU. Where the loop
+        is not in the main thread, that of all threads, at most."""
+        program = self.resources.program
+        delay = program.main_delay_cores
+        if delay is None or any(loop.track != loop.pid for loop in self.loops):
+            delay = program.run_delay_cores or 0.0
+        ran = self.thread_cores
+        return min(delay / max(1, len(self.loops)), 1.0 - ran) if ran is not None else 0.0
 
-    def _off_cpu_share(self, phase: Phase) -> float:
-        ran = self.cpu_share(phase)
-        return 0.0 if ran is None else self.share(phase) * (1.0 - ran)
+    @property
+    def _workers_wait(self) -> tuple[float, bool]:
+        """The wait for input in which loader workers waited for a CPU, and whether they crowd each
+        other: each has several threads, which together want more CPUs than there are."""
+        children, use, cpus = self.resources.children, self.loader, self.resources.cpu_count
+        workers = (use.settings.get("workers") or 0) if use is not None else 0
+        if not workers or not children.run_delay_cores or children.cpu_cores is None or not cpus:
+            return 0.0, False
+        wanted = children.cpu_cores + children.run_delay_cores
+        share = children.run_delay_cores / wanted * self.lasted(Phase.INPUT_WAIT) / self.wall_ns
+        most = max(cpus, workers * len(self.loops))
+        return share, wanted >= Signal.WANTED_PER_CPU * most
+
+    @cached_property
+    def _waited(self) -> dict[Phase, float]:
+        """Waiting for a CPU, by phase, in ns. A thread that runs more has to wait more: the delay
+        divides by the time on the CPU, and no phase has more of it than it was off the CPU."""
+        waited = dict.fromkeys(Phase, 0.0)
+        wait = self.cpu_wait
+        left = wait.thread * self.wall_ns
+        ran = {phase: float(self._cpu_ns(phase) or 0) for phase in Phase}
+        room = {phase: max(0.0, self.lasted(phase) - ran[phase]) for phase in Phase}
+        for weights in (ran, ran, ran, room):  # what finds no room in one goes to the others
+            open_to = {phase: weights[phase] for phase in Phase if room[phase] > 0}
+            total = sum(open_to.values())
+            part = left / total if total else 0.0
+            for phase, weight in open_to.items():
+                taken = min(part * weight, room[phase])
+                waited[phase] += taken
+                room[phase] -= taken
+                left -= taken
+        waited[Phase.INPUT_WAIT] += min(wait.workers * self.wall_ns, room[Phase.INPUT_WAIT])
+        return waited
 
     @property
     def coverage(self) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from stepscope.units import percent
+
 __all__ = ["bytes_text", "duration", "percent", "plural"]
 
 _BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -21,16 +23,6 @@ def duration(ns: float) -> str:
     if ns >= 1e5:
         return f"{ns / 1e6:.1f} ms"
     return f"{ns / 1e3:.0f} µs"
-
-
-def percent(share: float) -> str:
-    """
-    >>> percent(0.784), percent(0.034), percent(0.0004)
-    ('78 %', '3.4 %', '<0.1 %')
-    """
-    if 0 < share < 0.001:
-        return "<0.1 %"
-    return f"{share * 100:.1f} %" if share < 0.0995 else f"{share * 100:.0f} %"
 
 
 def bytes_text(count: float) -> str:

@@ -6,11 +6,21 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from stepscope.config import DEFAULTS, WATCH_DEFAULT, Level, MemoryDetail, PlanWish, Settings
+from stepscope.config import (
+    DEFAULTS,
+    WATCH_DEFAULT,
+    Level,
+    MemoryDetail,
+    PlanWish,
+    Replay,
+    Settings,
+)
 
 __all__ = ["WITH_VALUE", "add_to", "is_option"]
 
-WITH_VALUE = ("-o", "--output", "--name", "--level", "--plan", "--apply", "--watch", "--max-disk")
+WITH_VALUE = (
+    "-o", "--output", "--name", "--level", "--plan", "--apply", "--watch", "--max-disk", "--replay",
+)  # fmt: skip
 _OF_PYTHON = ("-m", "-c")  # with these a command begins
 _ABOUT = """Run a command and tell why it is slow. The program's input, output, exit code and
 signals stay its own; stepscope speaks on stderr."""
@@ -25,7 +35,7 @@ def add_to(commands: Any) -> None:
         epilog="CMD is train.py, -m package, python …, torchrun …, or any other command.",
         allow_abbrev=False,
     )
-    output, name, level, plan, apply, watch, disk = WITH_VALUE[:2], *WITH_VALUE[2:]
+    output, name, level, plan, apply, watch, disk, replay = WITH_VALUE[:2], *WITH_VALUE[2:]
     parser.add_argument(*output, metavar="DIR", type=Path, help="put the run there (new or empty)")
     parser.add_argument(name, default="", help="name of the run (default: time and script)")
     parser.add_argument(
@@ -61,6 +71,13 @@ def add_to(commands: Any) -> None:
         default="",
         help="what a long run may take on disk (default: 200MB; 0: any)",
     )
+    parser.add_argument(
+        replay,
+        choices=[each.value for each in Replay],
+        default=DEFAULTS.replay.value,
+        help="after the program, run operators of a step again to measure what other dtypes and "
+        "layouts would save: auto (at most 5%% of the run and 3 s), full, off",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no status line, no report")
     parser.add_argument(
         "--json", action="store_true", help="the summary as the last line on stderr, in JSON"
@@ -88,6 +105,7 @@ def _run(options: argparse.Namespace) -> int:
                 _changes(options),
                 watch=_rules(options),
                 limit_bytes=_limit(options),
+                replay=Replay(options.replay),
             ),
             quiet=options.quiet,
             json=options.json,

@@ -1,8 +1,9 @@
-"""Runs of the autograd engine → `backward` spans."""
+"""Runs of the autograd engine, and the Python around them → `backward` spans."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from stepscope.collect.chain import nothing, spanned
 from stepscope.collect.hooking import HookingCollector
@@ -14,7 +15,7 @@ __all__ = ["BackwardCollector"]
 
 
 class BackwardCollector(HookingCollector):
-    """A span for each `backward()` and `autograd.grad()`."""
+    """A span for each outermost `backward()` and `autograd.grad()`."""
 
     name = "backward"
 
@@ -25,14 +26,23 @@ class BackwardCollector(HookingCollector):
     def _install(self, recorder: Recorder) -> None:
         import torch
 
-        run = spanned(
-            recorder,
-            names.BACKWARD,
-            torch.autograd.graph._engine_run_backward,
-            compiling=torch.compiler.is_dynamo_compiling,
-            first=self._first,
-            done=self._watch.after_backward,
-        )
+        is_open, number = recorder.is_open, recorder.intern(names.BACKWARD)
+
+        def within(function: Callable[..., Any]) -> Callable[..., Any]:
+            return spanned(
+                recorder,
+                names.BACKWARD,
+                function,
+                compiling=torch.compiler.is_dynamo_compiling,
+                arg=lambda *_, **__: None if is_open(number) else 0,
+                first=self._first,
+                done=self._watch.after_backward,
+            )
+
+        # What these do before the engine runs (gradients of the roots) is a part of backward, too.
+        self._patches.replace(torch.autograd, "backward", within)
+        self._patches.replace(torch.autograd, "grad", within)
+        run = within(torch.autograd.graph._engine_run_backward)
         # Both: torch.compiler swaps them for a while and puts the one of `graph` back into both.
         self._patches.put(torch.autograd.graph, "_engine_run_backward", run)
         self._patches.put(torch.autograd, "_engine_run_backward", run)

@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.collect.chain import hiding
+from stepscope.collect.chain import like, placed
 from stepscope.collect.samples import Pace, SampleTimer
 from stepscope.collect.thread_use import ThreadUse, UseInBatches
 from stepscope.model import names
+from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["BatchTimer"]
@@ -43,6 +44,12 @@ class BatchTimer:
     def begin(self, index: Any) -> Any:
         """What the fetcher is to iterate in the place of `index`."""
         try:
+            pace = self.samples.pace
+            if pace.untimed + 1 < pace.timed:  # of short batches, most are only counted
+                pace.untimed += 1
+                pace.untold += len(index) if self._batched and isinstance(index, list) else 1
+                self._weight = 0.0
+                return index
             return self._begin(index)
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             self._recorder.failed("the start of a batch", error)
@@ -71,8 +78,6 @@ class BatchTimer:
         begin, end, failed = self._recorder.begin, self._recorder.end, self._recorder.failed
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if not self._weight:
-                return collate(*args, **kwargs)
             token = -1
             try:
                 self._samples_are_there()
@@ -91,7 +96,16 @@ class BatchTimer:
                 except Exception as error:  # noqa: BLE001
                     failed(names.COLLATE, error)
 
-        return hiding(collate, wrapper)
+        placed(wrapper, collate)
+
+        def collated(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return wrapper(*args, **kwargs) if self._weight else collate(*args, **kwargs)
+            except BaseException:
+                hide_own_frames()
+                raise
+
+        return like(collate, collated)
 
     def _samples_are_there(self) -> None:
         # Still open: a stream that ended within the batch, which is no sample.

@@ -15,12 +15,11 @@ __all__ = ["HookCost", "measure_hook_cost"]
 
 _ROUNDS, _CALLS = 5, 60  # the fastest of a few short rounds: the machine is never quiet
 _NEVER_NS = 1 << 60
-_UNTIL_SKIPPED = 3  # steps, of which the first two may still be read
 
 
 class HookCost(NamedTuple):
     call_ns: float  # a call that records a span
-    clock_ns: float  # what it costs more where CPU clocks are read
+    clock_ns: float  # one reading of the CPU clock
     probe_ns: float  # a nested module call, that only looks
 
 
@@ -39,7 +38,7 @@ def measure_hook_cost(recorder: Recorder) -> HookCost:
     probe_ns = _fastest(recorder, forward_call(recorder, call), module)
     recorder.end(token)
     recorder.discard(before)  # counts included: these calls are not the program's
-    costs_ns = (call_ns - bare_ns, clocked_ns - call_ns, probe_ns - bare_ns)
+    costs_ns = (call_ns - bare_ns, (clocked_ns - call_ns) / 2, probe_ns - bare_ns)
     return HookCost(*(max(cost_ns, 0.0) for cost_ns in costs_ns))
 
 
@@ -49,12 +48,10 @@ def _without_clocks(recorder: Recorder) -> Iterator[None]:
     core = recorder.core
     flush_ns, clock_ns = core.set_pace()
     core.set_pace(flush_ns, _NEVER_NS)
-    for _ in range(_UNTIL_SKIPPED):
-        core.set_step(0)
+    core.set_step(1)
     try:
         yield
     finally:
-        core.set_pace(flush_ns, 0)
         core.set_step(0)  # clocks are read again
         core.set_pace(flush_ns, clock_ns)
 

@@ -16,6 +16,7 @@ __all__ = [
     "is_channels_last",
     "is_compiled",
     "optimizer_facts",
+    "world_size",
 ]
 
 MOST_SHAPES = 100
@@ -125,3 +126,11 @@ def cpu_features(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
     except OSError:
         pass
     return []
+
+
+def world_size() -> int:
+    """The ranks of the default process group; 1 where there is none."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return 1
+    return int(distributed.get_world_size())

@@ -1,5 +1,8 @@
 """Outermost module calls → `forward` spans.
 
+Where a program calls `module.forward()` itself, that is noticed by the modules called within: the
+class's `forward` then gets a span, from the next call on.
+
 `torch.nn.Module.__call__` is replaced by a plain function: a compiled model takes the same short
 cut through it as through the original (torch._dynamo compares functions, see `_tell_dynamo`).
 """
@@ -8,10 +11,13 @@ from __future__ import annotations
 
 import opcode
 import sys
+import weakref
 from collections.abc import Callable
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from stepscope.collect.chain import Position, like, nothing
+from stepscope.collect.chain import Patches, Position, like, nothing, placed
+from stepscope.collect.graph_nodes import tensors_of
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.watch import UNWATCHED, Watch
 from stepscope.model import names
@@ -19,6 +25,10 @@ from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["ForwardCollector", "forward_call"]
+
+_MOST_INPUTS = 8  # that are remembered of calls without gradients
+# The last observation of a rollout is given twice: to bootstrap, and to begin the next rollout.
+_FRESH_TIMES = 2
 
 
 class ForwardCollector(HookingCollector):
@@ -34,7 +44,8 @@ class ForwardCollector(HookingCollector):
         from torch.nn import Module
 
         original = Module.__call__
-        wrapper = forward_call(recorder, original, self._first, self._watch)
+        methods = _ForwardMethods(recorder, self._patches)
+        wrapper = forward_call(recorder, original, self._first, self._watch, methods.check)
         self._patches.put(Module, "__call__", wrapper)
         _tell_dynamo(original, wrapper)
 
@@ -51,10 +62,12 @@ def forward_call(  # noqa: C901 - the hottest hook of all: calls would double it
     original: Callable[..., Any],
     first: Callable[[], None] = nothing,
     watch: Watch = UNWATCHED,
+    check: Callable[[FrameType], None] | None = None,
 ) -> Callable[..., Any]:
     """The function that takes the place of `Module.__call__`.
 
     Every module call of the program passes here, so nested ones leave at the first line.
+    `check` is shown the caller of an outermost one if that is called `forward`.
     """
     import torch
     from torch.utils.data._utils import worker
@@ -64,6 +77,8 @@ def forward_call(  # noqa: C901 - the hottest hook of all: calls would double it
     loading = recorder.intern(names.INPUT_NEXT)
     compiling = torch.compiler.is_dynamo_compiling
     with_gradients = torch.is_grad_enabled
+    frame = sys._getframe
+    inputs = _KnownInputs(torch.Tensor)
     waking: Callable[[], None] | None = first
     direct = _is_as_known(original)
 
@@ -83,10 +98,16 @@ def forward_call(  # noqa: C901 - the hottest hook of all: calls would double it
                 if waking is not None:
                     wake, waking = waking, None
                     wake()
+                if check is not None:
+                    caller = frame(1)
+                    if caller.f_code.co_name == "forward":
+                        check(caller)
+                    del caller
                 call, seen = watch.call, watch.seen
                 if seen is not None:
                     seen(self)
-                token = begin(forward, id(self), 1.0 if with_gradients() else 0.0)
+                kind = 1.0 if with_gradients() else inputs.kind(self, args, kwargs)
+                token = begin(forward, id(self), kind)
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             failed(names.FORWARD, error)
             nested = False
@@ -117,6 +138,89 @@ def forward_call(  # noqa: C901 - the hottest hook of all: calls would double it
     wrapper = like(original, __call__, _position_of_call(original) if direct else None)
     wrapper.__qualname__ = "Module.__call__"  # where it can be found: pickle looks it up there
     return wrapper
+
+
+class _ForwardMethods:
+    """Puts spans around `forward` methods that the program calls directly."""
+
+    def __init__(self, recorder: Recorder, patches: Patches) -> None:
+        self._recorder, self._patches = recorder, patches
+        self._checked: set[CodeType] = set()
+
+    def check(self, caller: FrameType) -> None:
+        """`caller`: a function called `forward` that runs outside any forward span."""
+        code = caller.f_code
+        if code in self._checked:
+            return
+        self._checked.add(code)
+        for owner in type(caller.f_locals.get(code.co_varnames[0])).__mro__:
+            method = vars(owner).get("forward")
+            if getattr(method, "__code__", None) is code:
+                self._patches.put(owner, "forward", _forward_method(self._recorder, method))
+                return
+
+
+def _forward_method(recorder: Recorder, original: Any) -> Callable[..., Any]:
+    """`original`, a forward method, within a forward span where none is open.
+
+    It has the globals of the original, in which torch.jit.script looks up names, so it uses none.
+    """
+    import torch
+
+    begin, end, is_open, failed = recorder.begin, recorder.end, recorder.is_open, recorder.failed
+    forward = recorder.intern(names.FORWARD)
+    loading = recorder.intern(names.INPUT_NEXT)
+    compiling, with_gradients = torch.compiler.is_dynamo_compiling, torch.is_grad_enabled
+    inputs, hide = _KnownInputs(torch.Tensor), hide_own_frames
+
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        token, wrong = -1, 1
+        try:
+            if not (compiling() or is_open(forward) or is_open(loading)):
+                kind = 1.0 if with_gradients() else inputs.kind(self, args, kwargs)
+                token = begin(forward, id(self), kind)
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            failed("forward", error)
+        try:
+            result = original(self, *args, **kwargs)
+            wrong = 0
+            return result
+        except BaseException:
+            hide()
+            raise
+        finally:
+            if token >= 0:
+                end(token, wrong)
+
+    code, closure = placed(wrapper, original).__code__, wrapper.__closure__
+    return like(original, FunctionType(code, original.__globals__, "forward", None, closure))
+
+
+class _KnownInputs:
+    """What kind of forward a call without gradients is (names.FORWARD).
+
+    Held-out data that is kept in memory comes again and again, observations of an environment do
+    not: the last few inputs are remembered, by weak references.
+    """
+
+    def __init__(self, tensor: type) -> None:
+        self._tensor = tensor
+        # (module, id of a tensor) → the tensor, its version, how often it was the input
+        self._seen: dict[tuple[int, int], tuple[weakref.ref[Any], int, int]] = {}
+
+    def kind(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
+        given: Any = next(tensors_of((*args, *kwargs.values()), self._tensor), None)
+        if given is not None and not given.is_inference():
+            key, times, version = (id(module), id(given)), 1, given._version
+            known = self._seen.pop(key, None)
+            if known is not None and known[0]() is given and known[1] == version:
+                times = known[2] + 1
+            self._seen[key] = weakref.ref(given), version, times
+            if len(self._seen) > _MOST_INPUTS:
+                self._seen.pop(next(iter(self._seen)), None)
+            if times > _FRESH_TIMES:
+                return names.FORWARD_ON_KNOWN
+        return names.FORWARD_WITHOUT if module.training else names.FORWARD_IN_EVAL
 
 
 def _known_call(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
+from time import monotonic_ns
 
 from stepscope.model.own_code import hide_own_frames
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     Callback: TypeAlias = Callable[[ModuleType], None]
     Failed: TypeAlias = Callable[[str, BaseException], None]
 
-__all__ = ["when_imported"]
+__all__ = ["import_ns", "when_imported"]
 
 
 def _ignore(where: str, error: BaseException) -> None:
@@ -41,6 +42,11 @@ def when_imported(name: str, callback: Callback, failed: Failed = _ignore) -> No
         _guarded(callback, module, failed)
         return
     _finder.wait(name, callback, failed)
+
+
+def import_ns(name: str) -> int | None:
+    """How long the import of a module took that somebody waited for; None: it was not timed."""
+    return _took_ns.get(name)
 
 
 def _guarded(callback: Callback, module: ModuleType, failed: Failed) -> None:
@@ -101,11 +107,13 @@ class _Finder:
                 del loader.exec_module  # what was hung on: the loader's own is back
             except AttributeError:  # another module of a shared loader took it off already
                 pass
+            began_ns = monotonic_ns()
             try:
                 run(module)
             except BaseException:
                 hide_own_frames()
                 raise
+            _took_ns[name] = monotonic_ns() - began_ns
             if module.__name__ == name:
                 self._fire(name, module)
 
@@ -119,4 +127,5 @@ class _Finder:
             _guarded(callback, module, failed)
 
 
+_took_ns: dict[str, int] = {}
 _finder = _Finder()

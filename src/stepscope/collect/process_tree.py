@@ -161,6 +161,9 @@ class _Process:
         if readable:
             sample, intern = recorder.sample, recorder.intern
             sample(intern(names.PROCESS_RUN_DELAY_NS), float(delay_ns), self.pid)
+            main = self._tasks.get(str(self.pid))
+            if main is not None:
+                sample(intern(names.PROCESS_MAIN_DELAY_NS), float(main.delay_ns), self.pid)
             sample(intern(names.PROCESS_SWITCHES), float(switches), self.pid)
 
     def _find_tasks(self) -> None:

@@ -1,9 +1,10 @@
 """Run the operators of a logged step again, as they were and as they could be, and time both.
 
 A program of its own, started when training is over: `python -m stepscope.collect.replay` reads a
-request as JSON from stdin and writes what it found as JSON to stdout. Its figures are those of this
-machine, with the shapes, strides and numbers of threads of the program. Values are made up, but for
-how many of them are subnormal.
+request as JSON from stdin and writes each alternative that it has measured as a line of JSON to
+stdout, so that whoever ends it early has those before. Its figures are those of this machine, with
+the shapes, strides and numbers of threads of the program. Values are made up, but for how many of
+them are subnormal.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from typing import Any
 from stepscope.collect import replay_values as values
 from stepscope.collect.replay_optimizer import optimizer_steps
 from stepscope.collect.replay_values import Changed
-from stepscope.model.op_log import is_partial
+from stepscope.model.op_log import is_partial, tensors
 
 __all__ = ["Alternative", "main", "replay"]
 
 ROUNDS = 40  # of one operator, at most
 LEAST_ROUNDS = 3
+SOFT_S = 3.0  # for all alternatives together, where every operator is measured
 
 # In which operators a tensor of four dimensions has its channels second.
 _IMAGES = ("convolution", "conv2d", "batch_norm", "group_norm", "pool2d", "upsample", "pixel_")
@@ -46,7 +48,7 @@ class Alternative:
     then_ms: float
     ops: int
     dearest: str = ""  # the one that gains most
-    failed: int = 0  # calls that could not be run again
+    failed: int = 0  # calls that were not run again: they could not be, or there was no time
     calls: int = 0  # of those that could
 
 
@@ -61,6 +63,7 @@ class _Op:
             raise ValueError(self.name)
         packet = getattr(torch.ops.aten, short)
         self.function = getattr(packet, str(spec["overload"]) or "default")
+        self.elements = sum(math.prod(tensor["shape"]) for tensor in tensors(spec))
 
     def call(self, torch: Any, changed: Changed) -> Callable[[], Any]:
         args = [values.make(torch, one, changed) for one in self.spec["args"]]
@@ -69,33 +72,42 @@ class _Op:
         return lambda: function(*args, **kwargs)
 
 
-def replay(request: Mapping[str, Any]) -> dict[str, Any]:
-    """`request`: "ops" ([spec, count] each), "wanted" names, "threads", "autocast", "budget_s".
+def replay(
+    request: Mapping[str, Any], clock: Callable[[], float] = time.monotonic
+) -> Iterator[dict[str, Any]]:
+    """One {alternative: figures} after the other, in the order of "wanted".
 
-    "only_work" leaves what an operator takes beyond one with nothing to do, "nothing" is all of
-    them: what the others are parts of.
+    `request`: "ops" ([spec, count] each), "wanted" names, "threads", "autocast", "until_s" on the
+    monotonic clock, and "complete": whether each operator is measured even when time is over.
+    Without it the largest operators come first and those that time does not suffice for count as
+    failed. "only_work" leaves what an operator takes beyond one with nothing to do, "nothing" is
+    all of them: what the others are parts of.
     """
     import torch
 
     threads = max(1, int(request.get("threads") or 1))
     torch.manual_seed(0)
-    wanted = [name for name in request["wanted"] if name in _ALTERNATIVES]
-    ops = list(_known(torch, request))
-    budget_s = float(request.get("budget_s", 3.0)) / max(1, len(request["wanted"]))
-    found: dict[str, Any] = {}
-    if "fused_optimizer" in request["wanted"]:
-        found["fused_optimizer"] = _fused(torch, request["optimizers"], budget_s)
-    with torch.no_grad():
-        for name in wanted:
-            # Whether subnormal numbers are flushed is each thread's own: of one alone we know it.
-            torch.set_num_threads(1 if name == "flush_denormals" else threads)
-            one = _weigh(torch, name, ops, budget_s)
+    ops = sorted(_known(torch, request), key=lambda op: -op.elements * op.count)
+    complete = bool(request.get("complete"))
+    until_s = clock() + SOFT_S if complete else float(request["until_s"])
+    bench = _Bench(torch, ops, complete, clock)
+    wanted = [name for name in request["wanted"] if name in (*_ALTERNATIVES, "fused_optimizer")]
+    for place, name in enumerate(wanted):
+        now_s = clock()
+        bench.until_s = now_s + max(0.0, until_s - now_s) / (len(wanted) - place)
+        if name == "fused_optimizer":
+            if complete or now_s < until_s:
+                yield {name: _fused(torch, request["optimizers"], bench.until_s - now_s)}
+            continue
+        # Whether subnormal numbers are flushed is each thread's own: of one alone we know it.
+        torch.set_num_threads(1 if name == "flush_denormals" else threads)
+        with torch.no_grad():
+            one = bench.weigh(name)
             if one is not None and name == "only_work":
                 one = replace(one, then_ms=max(0.0, one.now_ms - one.calls * _least_ms(torch)))
                 one = replace(one, failed=one.failed + _after_the_budget(request["ops"]))
-            if one is not None:
-                found[name] = {key: getattr(one, key) for key in Alternative.__slots__}
-    return found
+        if one is not None:
+            yield {name: {key: getattr(one, key) for key in Alternative.__slots__}}
 
 
 def _fused(torch: Any, optimizers: Sequence[Any], budget_s: float) -> dict[str, float]:
@@ -118,7 +130,7 @@ def _least_ms(torch: Any) -> float:
     """What an operator takes that has next to nothing to do."""
     small = torch.ones(1)
     call = torch.ops.aten.relu.default
-    return 1e3 * float(_time(lambda: call(small), None, 0.01)[0])
+    return 1e3 * _time(lambda: call(small), None, 0.01)[0]
 
 
 def _known(torch: Any, request: Mapping[str, Any]) -> Iterator[_Op]:
@@ -128,29 +140,60 @@ def _known(torch: Any, request: Mapping[str, Any]) -> Iterator[_Op]:
             yield _Op(torch, spec, int(count), autocast)
 
 
-def _weigh(torch: Any, name: str, ops: Sequence[_Op], budget_s: float) -> Alternative | None:
-    pairs = [(op, made) for op in ops if (made := _ALTERNATIVES[name](torch, op)) is not None]
-    now = then = best_gain = 0.0
-    failed = calls = ran = 0
-    dearest = ""
-    for op, (before, after) in pairs:
-        try:
-            took = _time(before(), None if after is None else after(), budget_s / len(pairs))
-        except Exception:  # noqa: BLE001 - made-up values do not suit every operator
-            failed += op.count
-            continue
-        ran += 1
-        calls += op.count
-        now += took[0] * op.count
-        then += took[1] * op.count
-        if (took[0] - took[1]) * op.count > best_gain:
-            best_gain, dearest = (took[0] - took[1]) * op.count, op.name
-    if not now:
-        return None
-    return Alternative(now * 1e3, then * 1e3, ran, dearest, failed, calls)
+class _Bench:
+    """Measures alternatives of these operators, until its time is over."""
+
+    def __init__(
+        self, torch: Any, ops: Sequence[_Op], complete: bool, clock: Callable[[], float]
+    ) -> None:
+        self._torch, self._ops, self._complete, self._clock = torch, ops, complete, clock
+        self.until_s = 0.0
+        self._took_s: dict[int, float] = {}  # place of an operator as it was → its shortest time
+
+    def weigh(self, name: str) -> Alternative | None:
+        """None: nothing was measured, or not all of what has to be known as a whole."""
+        make = _ALTERNATIVES[name]
+        pairs = [
+            (place, op, made)
+            for place, op in enumerate(self._ops)
+            if (made := make(self._torch, op)) is not None
+        ]
+        now = then = best_gain = 0.0
+        failed = calls = ran = late = 0
+        dearest = ""
+        for number, (place, op, pair) in enumerate(pairs):
+            left_s = self.until_s - self._clock()
+            known_s = self._took_s.get(place) if make is _only_work else None
+            if known_s is None and left_s <= 0 and not self._complete:
+                late += op.count
+                continue
+            try:
+                budget_s = max(left_s, 0.0) / (len(pairs) - number)
+                took = self._time(pair, budget_s) if known_s is None else (known_s, 0.0)
+            except Exception:  # noqa: BLE001 - made-up values do not suit every operator
+                failed += op.count
+                continue
+            if name != "flush_denormals":  # it has another number of threads
+                self._took_s[place] = min(took[0], self._took_s.get(place, math.inf))
+            ran += 1
+            calls += op.count
+            now += took[0] * op.count
+            then += took[1] * op.count
+            if (took[0] - took[1]) * op.count > best_gain:
+                best_gain, dearest = (took[0] - took[1]) * op.count, op.name
+        if not now or (late and name == "nothing"):
+            return None
+        return Alternative(now * 1e3, then * 1e3, ran, dearest, failed + late, calls)
+
+    @staticmethod
+    def _time(pair: _Pair, budget_s: float) -> tuple[float, float]:
+        before, after = pair
+        return _time(before(), None if after is None else after(), budget_s)
 
 
-def _time(before: Callable[[], Any], after: Callable[[], Any] | None, budget_s: float) -> Any:
+def _time(
+    before: Callable[[], Any], after: Callable[[], Any] | None, budget_s: float
+) -> tuple[float, float]:
     """The shortest of each, taken in turns; (s, s). Without `after` it is saved altogether."""
     best = [math.inf, math.inf if after is not None else 0.0]
     end = time.perf_counter() + budget_s
@@ -251,8 +294,9 @@ _ALTERNATIVES: dict[str, Callable[[Any, _Op], _Pair | None]] = {
 
 
 def main() -> int:
-    request = json.loads(sys.stdin.read())
-    sys.stdout.write(json.dumps(replay(request)))
+    for measured in replay(json.loads(sys.stdin.read())):
+        sys.stdout.write(json.dumps(measured) + "\n")
+        sys.stdout.flush()
     return 0
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Guide", "Sampling"]
 
-# Where steps are short, most of them are passed by: after the first ones, and while nobody looks.
-QUIET_NS: Final = 3_000_000
+# After the first steps, and while nobody looks closer, step ends are only counted for this long.
+QUIET_NS: Final = 30_000_000
 ALL_STEPS: Final = 64
 # Where memory is what is asked for, more steps are looked at.
 MEMORY_PACE: Final = Pace(0.005, 2, 1.3, 60)
@@ -53,10 +53,10 @@ class Sampling:
         looked_at: bool = False,
     ) -> None:
         """pace: another one than the level's. memory: which is looked at (config.MemoryDetail).
-        looked_at: the program runs for nothing else."""
+        looked_at: its operators are to be run again, so one step may cost more."""
         level = level if level in PACES else DEFAULT
         self.watch = Watch()
-        self._told, self._quiet_until_ns = 0, 0
+        self._told = 0
         self._unseen: Callable[[Any], None] | None = None  # `_stepped` where dynamo does not look
         self._guides: list[Guide] = []
         self._layers = LayersCollector(self.watch)
@@ -98,21 +98,18 @@ class Sampling:
         """See StepsCollector: a hook that is pickled by value brings it along."""
         return Sampling, ("production",)
 
-    def stepped(self, optimizer: Any) -> None:
+    def stepped(self, optimizer: Any) -> int:
+        """The time until which the ends of steps need not be told; 0: tell the next one."""
         for guide in self._guides:
             guide.stepped(optimizer)
-        now_ns = time.monotonic_ns()
-        if now_ns < self._quiet_until_ns:
-            return
         if self.is_calm and not self._is_looking:
             self.watch.seen = None  # the first step has shown the modules
-            return
+            return 0
         self._tell(optimizer)
         self._told += 1
-        if self._told > ALL_STEPS and not self._is_looking:
-            self._quiet_until_ns = now_ns + QUIET_NS
-        else:
-            self._quiet_until_ns = 0
+        if self._told <= ALL_STEPS or self._guides or self._is_looking:
+            return 0
+        return time.monotonic_ns() + QUIET_NS
 
     @property
     def _is_looking(self) -> bool:

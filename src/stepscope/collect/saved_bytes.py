@@ -51,6 +51,7 @@ class SavedBytes:
         # Activations that it was given: nothing is saved where it would have kept them itself, and
         # less than nothing where they are kept only for it.
         given = {_storage(one): one for one in tensors_of(args, self._tensor) if one.requires_grad}
+        given.pop(0, None)
         self._seen.update({_storage(tensor) for tensor in kept} - set(given))
         saved = sum(self._of_node(node) for node in nodes)
         return max(0, saved - sum(int(one.untyped_storage().nbytes()) for one in given.values()))
@@ -84,11 +85,15 @@ class SavedBytes:
 
     def _once(self, tensor: Any) -> int:
         where = _storage(tensor)
-        if where in self._seen:
+        if not where or where in self._seen:
             return 0
         self._seen.add(where)
         return int(tensor.untyped_storage().nbytes())
 
 
 def _storage(tensor: Any) -> int:
-    return int(tensor.untyped_storage().data_ptr())
+    """Its address; 0: it has none of its own (sparse tensors, DTensor and other wrappers)."""
+    try:
+        return int(tensor.untyped_storage().data_ptr())
+    except (NotImplementedError, RuntimeError):
+        return 0

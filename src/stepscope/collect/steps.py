@@ -26,16 +26,18 @@ class StepsCollector(HookingCollector):
         self,
         first: Callable[[], None] = nothing,
         at_step: Callable[[], None] = nothing,
-        stepped: Callable[[Any], None] | None = None,
+        stepped: Callable[[Any], int] | None = None,
     ) -> None:
-        """`at_step()` and `stepped(optimizer)` are called after each outermost step."""
+        """`at_step()` and `stepped(optimizer)` are called after each outermost step, but not before
+        the time that the last `stepped` gave: until then step ends are only counted."""
         super().__init__(first)
         self._at_step = at_step
         self._tell = stepped
         self._optimizer: Any = None  # the one that is at work
-        self._steps = 0
-        self._least_ns = 0  # that the end of a step took; 0: none was timed
-        self._rest_ns = self._rested_ns = 0  # how long ends are only counted, and until when
+        self._steps = self._told = 0  # ends of steps; of these, those that were not only counted
+        self._least_ns = [0, 0]  # that an end took that was counted, and told; 0: none was timed
+        self._rest_ns = 0  # for how long ends are only counted, in low-overhead mode
+        self._quiet_until_ns = 0
         self._made: list[Function] = []
 
     def __reduce__(self) -> tuple[type[StepsCollector], tuple[()]]:
@@ -49,7 +51,7 @@ class StepsCollector(HookingCollector):
         self._step_number = recorder.intern(names.OPTIMIZER_STEP)
         self._ends = recorder.intern(names.OWN_STEP_ENDS_NS)
         self._compiling = torch.compiler.is_dynamo_compiling
-        self._wrap_optimizers(torch.optim.Optimizer)
+        self._wrap_optimizers(torch.optim.Optimizer, torch.nn.Module)
         self._wrap_scaler(torch.amp.GradScaler)
         self._wrap_clipping(torch.nn.utils)
 
@@ -64,7 +66,7 @@ class StepsCollector(HookingCollector):
                 original.hooked = True  # what torch had set on ours: it must not hook twice
                 made.step = original
 
-    def _wrap_optimizers(self, optimizer: type) -> None:
+    def _wrap_optimizers(self, optimizer: type, module: type) -> None:
         # torch passes every class's `step` through this when it makes the class's first object.
         self._patches.replace(
             optimizer,
@@ -74,7 +76,8 @@ class StepsCollector(HookingCollector):
         for made in _subclasses(optimizer):
             if getattr(vars(made).get("step"), "hooked", False):
                 self._patches.replace(made, "step", self._step)
-        self._patches.replace(optimizer, "zero_grad", lambda f: self._span(names.OPTIMIZER_ZERO, f))
+        for owner in (optimizer, module):
+            self._patches.replace(owner, "zero_grad", lambda f: self._span(names.OPTIMIZER_ZERO, f))
 
     def _wrap_scaler(self, scaler: type) -> None:
         self._patches.replace(scaler, "step", self._step_of_scaler)
@@ -113,6 +116,7 @@ class StepsCollector(HookingCollector):
     def set_calm(self, calm: bool) -> None:
         """calm: nobody looks at single steps, so that most of their ends are only counted."""
         self._rest_ns = _REST_NS if calm else 0
+        self._quiet_until_ns = 0
 
     def _stepped(self, failed: bool) -> None:
         """Count the outermost ones: a GradScaler and a subclass call another step inside theirs."""
@@ -120,30 +124,27 @@ class StepsCollector(HookingCollector):
             self._optimizer = None
         if failed or not self._running or self._recorder.is_open(self._step_number):
             return
-        steps = self._steps = self._steps + 1
-        began_ns = 0 if steps % _TIMED_EVERY else self._recorder.now_ns()
-        self._recorder.set_step(steps)
+        recorder = self._recorder
+        self._steps += 1
+        recorder.set_step(self._steps)
         optimizer, self._optimizer = self._optimizer, None  # never kept alive
-        if not self._rest_ns or self._has_rested():
+        now_ns = recorder.now_ns()
+        is_told = now_ns >= self._quiet_until_ns
+        if is_told:
+            self._told += 1
             self._at_step()
-            if self._tell is not None:
-                self._tell(optimizer)
-        if began_ns:
-            self._say_cost(began_ns)
+            quiet_until_ns = self._tell(optimizer) if self._tell is not None else 0
+            self._quiet_until_ns = now_ns + self._rest_ns if self._rest_ns else quiet_until_ns
+        if not self._steps % _TIMED_EVERY:
+            self._say_cost(is_told, recorder.now_ns() - now_ns)
 
-    def _has_rested(self) -> bool:
-        now_ns = self._recorder.now_ns()
-        if now_ns < self._rested_ns:
-            return False
-        self._rested_ns = now_ns + self._rest_ns
-        return True
-
-    def _say_cost(self, began_ns: int) -> None:
+    def _say_cost(self, is_told: bool, took_ns: int) -> None:
         """What is done at some ends only counts elsewhere (sampled steps, the machine's speed): the
         least that one took is what each costs."""
-        took_ns = self._recorder.now_ns() - began_ns
-        self._least_ns = min(self._least_ns or took_ns, took_ns)
-        self._recorder.sample(self._ends, float(self._least_ns * self._steps))
+        least_ns = self._least_ns
+        least_ns[is_told] = min(least_ns[is_told] or took_ns, took_ns)
+        spent_ns = self._told * least_ns[1] + (self._steps - self._told) * least_ns[0]
+        self._recorder.sample(self._ends, float(spent_ns))
 
     def _first_id(self, optimizer: object, /, *_: object, **__: object) -> int:
         self._optimizer = optimizer

@@ -37,7 +37,8 @@ class TorchHooks:
         self._timeline: CudaTimeline | None = None
         memory = [part for part in os.environ.get("STEPSCOPE_MEMORY", "").split(",") if part]
         level = os.environ.get("STEPSCOPE_LEVEL", "")
-        looked_at = bool(os.environ.get("STEPSCOPE_TRIAL")) and level != "production"
+        # Operators that are to be run again have to be logged, whatever that costs in one step.
+        looked_at = os.environ.get("STEPSCOPE_REPLAY") == "full" and level != "production"
         self._sampling = Sampling(level, memory=memory, looked_at=looked_at)
         self._speed: SpeedReference | None = None  # once torch is there
         self._steps: StepsCollector | None = None

@@ -90,6 +90,7 @@ class TraitsCollector(HookingCollector):
             traits.THREADS: torch.get_num_threads,
             traits.INTEROP_THREADS: torch.get_num_interop_threads,
             traits.CPU_FEATURES: facts.cpu_features,
+            traits.WORLD_SIZE: facts.world_size,
         }
         if self._can_look(torch):
             looked_up[traits.FLUSHES_DENORMALS] = lambda: facts.flushes_denormals(torch)

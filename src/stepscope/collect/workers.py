@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stepscope.collect.batches import BatchTimer
-from stepscope.collect.chain import hiding, nothing, spanned
+from stepscope.collect.chain import hiding, like, nothing, spanned
 from stepscope.collect.envelope import Receiver
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.imports import when_imported
@@ -14,6 +14,7 @@ from stepscope.collect.samples import Pace, looking_costs
 from stepscope.collect.transforms import Transforms
 from stepscope.collect.worker_loop import WorkerLoop, wrapped_loop
 from stepscope.model import names
+from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
 __all__ = ["WorkersCollector"]
@@ -117,11 +118,15 @@ class WorkersCollector(HookingCollector):
         """The indices of the next batch, where there are no workers."""
 
         def next_index(iterator: Any) -> Any:
-            index = choose(iterator)
-            timer = getattr(getattr(iterator, "_dataset_fetcher", None), _TIMER, None)
-            return index if timer is None else timer.begin(index)
+            try:
+                index = choose(iterator)
+                timer = getattr(getattr(iterator, "_dataset_fetcher", None), _TIMER, None)
+                return index if timer is None else timer.begin(index)
+            except BaseException:
+                hide_own_frames()
+                raise
 
-        return hiding(choose, next_index)
+        return like(choose, next_index)
 
     def _making(self, make: Callable[..., Any]) -> Callable[..., Any]:
         """Iterators with workers: what they receive is timed."""

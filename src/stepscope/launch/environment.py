@@ -14,6 +14,7 @@ from stepscope.config import (
     ENV_MEMORY,
     ENV_PACKAGE,
     ENV_PLAN,
+    ENV_REPLAY,
     ENV_RUN,
     ENV_STATUS,
     ENV_TRIAL,
@@ -47,6 +48,7 @@ def child_environment(
         ENV_PLAN: _as_json(settings.plan),
         ENV_TRIAL: _as_json(settings.trial),
         ENV_APPLY: settings.changes,
+        ENV_REPLAY: settings.replay.value,
         ENV_WATCH: "1" if settings.watch else "",
     }
 

@@ -53,7 +53,8 @@ class Column(NamedTuple):
 COLUMNS: tuple[Column, ...] = (
     Column("time_ns", "q"),  # monotonic clock of the host
     Column("duration_ns", "q"),  # spans; 0 otherwise
-    Column("cpu_start_ns", "q"),  # CPU clock of the thread at time_ns; -1: not read
+    # CPU clock of the thread at time_ns; -1: not read; below: read at the end alone, -2 less it
+    Column("cpu_start_ns", "q"),
     Column("cpu_ns", "q"),  # CPU time of the thread within the span; -1: not read
     Column("arg", "q"),  # what it means depends on the name (model/names.py)
     Column("value", "d"),  # likewise

@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 
 from stepscope.errors import FormatError
 from stepscope.model.finding import Finding, Recommendation
+from stepscope.model.headline import headline
 from stepscope.model.meta import Meta
 from stepscope.model.metrics import PerformanceMetrics
 from stepscope.model.plain import Amount, Count, Shaped, Share, from_plain
@@ -141,11 +142,12 @@ class Summary:
 
     @property
     def verdict(self) -> Finding | None:
-        """The first finding. None: no loop was found, and `coverage` says why."""
-        return self.findings[0] if self.findings else None
+        """The headline: what takes most of the loop. None: no loop was found, and `coverage` says
+        why."""
+        return headline(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        findings = [finding_to_dict(finding) for finding in self.findings]
+        verdict = self.verdict
         return {
             "schema": SCHEMA,
             "run": dict(self.run),
@@ -154,8 +156,8 @@ class Summary:
             "startup_ms": self.startup_ms,
             "tail_ms": self.tail_ms,
             "breakdown": [part._asdict() for part in self.breakdown],
-            "verdict": findings[0] if findings else None,
-            "findings": findings,
+            "verdict": None if verdict is None else finding_to_dict(verdict),
+            "findings": [finding_to_dict(finding) for finding in self.findings],
             "memory": dict(self.memory),
             "resources": dict(self.resources),
             "overhead": dict(self.overhead),

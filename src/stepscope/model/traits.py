@@ -20,6 +20,7 @@ __all__ = [
     "OPS_PER_STEP",
     "OPTIMIZERS",
     "THREADS",
+    "WORLD_SIZE",
 ]
 
 ALTERNATIVES: Final = (
@@ -41,3 +42,4 @@ OPS_PER_STEP: Final = "ops_per_step"  # {"ops": a step, "median_us": of one}: op
 # program or autograd called, those that they consist of included in their time
 ITEM_CALLS: Final = "item_calls"  # Tensor.item() and its like, a step, outside the optimizer
 CPU_FEATURES: Final = "cpu_features"  # of avx2, avx512f, avx512_bf16, amx_bf16, …: those it has
+WORLD_SIZE: Final = "world_size"  # ranks of the default process group of torch.distributed

@@ -316,8 +316,8 @@ class Core(Protocol):
     def innermost_open(self, track: int, /) -> int: ...
     def mark(self, name: int, arg: int = 0, text: int = 0, /) -> None: ...
     def set_step(self, number: int, /) -> None:
-        """The step that events carry from now on. CPU clocks of spans are read in two steps, and
-        again from the first one on that begins 10 ms later or more (`set_pace`)."""
+        """The step that events carry from now on. In step 0 CPU clocks are read at all ends of
+        spans, later where the last reading is old and in short bursts (native/log.c)."""
 
     def gc_callback(self, name: int, /) -> Callable[[str, dict[str, int]], None]: ...
     def drain(self) -> bytes: ...
@@ -340,8 +340,8 @@ class Core(Protocol):
     def set_pace(
         self, flush_ns: int = 1_000_000_000, clock_ns: int = 10_000_000, /
     ) -> tuple[int, int]:
-        """How often what waits is written where no batch is full, and how long after the last steps
-        whose CPU clocks were read two more are. What they were before."""
+        """How often what waits is written where no batch is full, and how far apart bursts of CPU
+        clock readings are. What they were before."""
 
     def watch_process(self, rss: int, cpu: int, interval_ns: int, /) -> None:
         """While the writer is open: what this process holds, and its CPU time; 0: no more."""

@@ -34,7 +34,9 @@ SPAN, SAMPLE, MARK = 1, 2, 4
 OF_LOGS = ("recorded", "dropped", "calls", "probes", "clocks")
 OF_WRITERS = ("lost", "writer_cpu_ns")
 PACE_NS = (1_000_000_000, 10_000_000)  # see set_pace()
-CPU_STEPS = 2  # in a row, in which CPU clocks are read
+# CPU clocks are read as native/log.c says.
+LONE_PART, BURST = 20, 24
+_NO_CLOCK = -(1 << 63)  # of spans whose CPU clock is never read
 COUNTERS = (*OF_LOGS, *OF_WRITERS, "last_errno")
 FAILED, OPEN = 1, 2
 GC_GENERATION_BITS = 8  # model/names.py
@@ -66,6 +68,8 @@ class _Log:
         self.rows: deque[tuple[Any, ...]] = deque()
         self.open: list[_OpenSpan] = []
         self.recorded = self.dropped = self.calls = self.probes = self.clocks = 0
+        self.cpu_read_ns = self.cpu_burst_ns = self.cpu_burst = 0
+        self.cpu_gap = 0.0
 
 
 class _Span:
@@ -75,7 +79,7 @@ class _Span:
         self._core, self._name, self._arg, self._value = core, name, arg, value
 
     def __enter__(self) -> _Span:
-        self._core._push_open(self._name, self._arg, self._value, -1, self)
+        self._core._push_open(self._name, self._arg, self._value, _NO_CLOCK, self)
         return self
 
     def __exit__(
@@ -104,7 +108,7 @@ class TwinCore:
     ) -> None:
         self.now_ns = clock_ns
         self._cpu_ns = cpu_clock_ns
-        self._cpu_steps, self._cpu_read_ns, self._skips_cpu = 0, 0, False  # see set_step()
+        self._reads_some = False  # not every end of a span
         # A garbage collection may begin while it is held, and what it calls records.
         self._lock = threading.RLock()
         self._logs: list[_Log] = []
@@ -193,12 +197,29 @@ class TwinCore:
     # ---- spans ----
 
     def begin(self, name: int, arg: int = 0, value: float = 0.0) -> int:
-        cpu_ns = -1
-        if not self._skips_cpu:
-            self._local.log.clocks += 1
-            cpu_ns = self._cpu_ns()
+        log, now_ns, cpu_ns = self._local.log, self.now_ns(), -1
+        if self._is_clock_due(log, now_ns):
+            cpu_ns = self._read_clock(log, now_ns)
         depth = self._push_open(name, arg, value, cpu_ns, None)
         return -1 if depth < 0 else self.generation << TOKEN_DEPTH_BITS | depth
+
+    def _is_clock_due(self, log: _Log, now_ns: int) -> bool:
+        if not self._reads_some:
+            return True
+        every_ns = self.pace_ns[1]
+        if now_ns - log.cpu_burst_ns >= log.cpu_gap * every_ns:
+            mixed = now_ns * 0x9E3779B97F4A7C15 & 0xFFFF_FFFF_FFFF_FFFF
+            log.cpu_gap, log.cpu_burst_ns, log.cpu_burst = (
+                0.5 + (mixed >> 48) / 0x10000,
+                now_ns,
+                BURST,
+            )
+        return log.cpu_burst > 0 or now_ns - log.cpu_read_ns >= every_ns // LONE_PART
+
+    def _read_clock(self, log: _Log, now_ns: int) -> int:
+        log.clocks += 1
+        log.cpu_read_ns, log.cpu_burst = now_ns, max(0, log.cpu_burst - 1)
+        return self._cpu_ns()
 
     def _push_open(self, name: int, arg: int, value: float, cpu_ns: int, owner: object) -> int:
         log = self._local.log
@@ -233,7 +254,13 @@ class TwinCore:
 
     def _finish(self, log: _Log, span: _OpenSpan, end_ns: int, failed: bool) -> None:
         name, arg, value, time_ns, cpu_start_ns, _ = span
-        cpu_ns = -1 if cpu_start_ns < 0 else self._cpu_ns() - cpu_start_ns
+        cpu_ns = -1
+        if cpu_start_ns >= 0:
+            cpu_ns = self._read_clock(log, end_ns) - cpu_start_ns
+        elif cpu_start_ns == _NO_CLOCK:
+            cpu_start_ns = -1
+        elif self._is_clock_due(log, end_ns):
+            cpu_start_ns = -2 - self._read_clock(log, end_ns)
         flags = FAILED if failed else 0
         row = (time_ns, end_ns - time_ns, cpu_start_ns, cpu_ns, arg, value, name, 0)
         self._push(log, (*row, self._step, log.track, SPAN, flags))
@@ -309,12 +336,8 @@ class TwinCore:
 
     def set_step(self, number: int) -> None:
         self._step = number
-        now_ns = self.now_ns()
-        self.vitals.sample(now_ns)
-        if not self._cpu_steps and now_ns - self._cpu_read_ns >= self.pace_ns[1]:
-            self._cpu_steps, self._cpu_read_ns = CPU_STEPS, now_ns
-        self._skips_cpu = not self._cpu_steps
-        self._cpu_steps = max(0, self._cpu_steps - 1)
+        self._reads_some = number != 0
+        self.vitals.sample(self.now_ns())
 
     def gc_callback(self, name: int) -> Callable[[str, dict[str, int]], None]:
         def stepscope_gc_timer(phase: str, info: dict[str, int]) -> None:
@@ -457,7 +480,7 @@ class TwinCore:
         self._ended = dict.fromkeys(COUNTERS, 0)
         self.vitals.forget()
         self.pace_ns = PACE_NS
-        self._cpu_steps, self._cpu_read_ns, self._skips_cpu = 0, 0, False
+        self._reads_some = False
         writer, self._writer = self._writer, None
         if writer and writer.pid != os.getpid():
             writer.forget()

@@ -17,11 +17,11 @@ from stepscope.report.figures import (
     figures,
     heading,
     memory_text,
-    percent,
     seconds_text,
     speedup,
 )
 from stepscope.report.glyphs import UNICODE
+from stepscope.units import percent
 
 __all__ = ["as_html", "as_text"]
 
@@ -146,7 +146,9 @@ def _advice(cell: Cell) -> str:
     if gain := speedup(given):
         lines.append(f'<div style="margin-left:14px">{gain}</div>')
     if given.risk:
-        lines.append(f'<div style="margin-left:14px;opacity:.65">Mind: {escape(given.risk)}</div>')
+        lines.append(
+            f'<div style="margin-left:14px;opacity:.65">Caveat: {escape(given.risk)}</div>'
+        )
     return f'<div style="margin-top:6px">{"".join(lines)}</div>'
 
 

@@ -8,7 +8,7 @@ from stepscope.model.cell import Cell
 from stepscope.model.finding import Recommendation
 from stepscope.report.units import factor
 
-__all__ = ["advice", "figures", "heading", "memory_text", "percent", "seconds_text", "speedup"]
+__all__ = ["advice", "figures", "heading", "memory_text", "seconds_text", "speedup"]
 
 
 def heading(cell: Cell) -> str:
@@ -57,10 +57,6 @@ def speedup(given: Recommendation) -> str:
         return ""
     low, high = (factor(one) for one in given.expected_speedup)
     return f"expected {low} as fast" if low == high else f"expected {low} to {high} as fast"
-
-
-def percent(share: float) -> str:
-    return f"{share * 100:.0f} %" if share >= 0.0995 else f"{share * 100:.1f} %"
 
 
 def memory_text(mb: float) -> str:

@@ -58,6 +58,7 @@ def render_page(summary: Summary, details: Details | None, source: Source) -> st
         policy=_policy(style, script),
         summary=summary,
         verdict=summary.verdict,
+        first=summary.findings[0] if summary.findings else None,
         why_no_verdict=_first_note(summary),
         notes=_notes(summary),
         breakdown=[part for part in summary.breakdown if part.ms > 0],

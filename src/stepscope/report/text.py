@@ -162,10 +162,10 @@ class _View:
     def _finding(self, number: int, finding: Finding) -> Iterator[RenderableType]:
         facts = [f"{percent(finding.share)} of the {'memory' if finding.is_of_memory else 'time'}"]
         if finding.kind != "compute" and finding.max_speedup is not None:
-            facts.append(f"at most {factor(finding.max_speedup)} as fast")
+            facts.append(f"up to {factor(finding.max_speedup)} faster without it")
         facts.append(f"confidence {int(finding.confidence * 100)} %")  # never rounded up
         yield self._text((f"{number}. {finding.kind}", "bold"), f"  {' · '.join(facts)}")
-        if finding.kind == "compute" and number > 1:  # the rest of the time, not a thing to mend
+        if finding.kind == "compute" and number > 1:  # the rest of the time, nothing to fix
             yield self._indented(self._text(*finding.evidence[:1]))
             return
         for sentence in finding.evidence:
@@ -186,7 +186,7 @@ class _View:
         if advice.expected_speedup is not None:
             yield self._indented(self._text((speedup(advice), "green")), _INDENT + 2)
         if advice.risk:
-            yield self._indented(self._text((f"Mind: {advice.risk}", "dim")), _INDENT + 2)
+            yield self._indented(self._text((f"Caveat: {advice.risk}", "dim")), _INDENT + 2)
 
     def _facts(self) -> Table:
         """Memory, own cost, and what was lost or not seen."""

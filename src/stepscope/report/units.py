@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from stepscope.units import percent
+
 __all__ = ["amount", "bytes_text", "duration", "factor", "percent", "steps_text"]
-
-
-def percent(share: float) -> str:
-    return f"{share * 100:.0f} %" if share >= 0.1 else f"{share * 100:.1f} %"
 
 
 def factor(times: float) -> str:

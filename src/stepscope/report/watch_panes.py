@@ -125,7 +125,7 @@ class Panes:
             if advice.expected_speedup is not None:
                 yield from wrapped((speedup(advice), "green"), indent=2)
             if advice.risk:
-                yield from wrapped((f"Mind: {advice.risk}", "dim"), indent=2)
+                yield from wrapped((f"Caveat: {advice.risk}", "dim"), indent=2)
         for sentence in finding.missing:
             yield from wrapped((f"Not known: {sentence}", "dim"))
         if alert.capture:

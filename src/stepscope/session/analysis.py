@@ -14,9 +14,11 @@ from stepscope.analyze.overhead import OwnCost, OwnCostFold, together
 from stepscope.analyze.resources import ResourceFold, Resources
 from stepscope.analyze.speed import SpeedFold
 from stepscope.analyze.tally import OnStep
+from stepscope.analyze.trainers import chosen_loops, trainer_notes
 from stepscope.model import names, traits
 from stepscope.model.details import Details, PhaseStacks
 from stepscope.model.event import Batch
+from stepscope.model.headline import headline
 from stepscope.model.process import ProcessInfo
 from stepscope.model.summary import Summary
 from stepscope.session.details import DetailsFold
@@ -137,7 +139,7 @@ class RunFold:
         from stepscope.analyze.findings import findings
         from stepscope.analyze.summarize import Recorded, summarize
 
-        loops = self.rank_loops()
+        loops, left_out = self._trainers()
         resources = self._resources_of(loops)
         recorded = Recorded(
             resources=resources,
@@ -147,7 +149,7 @@ class RunFold:
                 self._helpers_events + sum(fold.events for fold in self._program()),
                 sum(page.recorded for page in pages),
             ),
-            notes=notes,
+            notes=[*notes, *trainer_notes(loops, left_out)],
             operations=self._operations(),
             reference_ns=[ns for fold in self._program() for ns in fold.speed.readings_ns],
         )
@@ -164,11 +166,11 @@ class RunFold:
         return max((one.progress() for one in self.loops), key=lambda p: p.steps, default=None)
 
     def verdict_now(self) -> Finding | None:
-        """What the report would say first if the run ended now."""
-        return next(iter(self.findings_now()), None)
+        """The headline if the run ended now."""
+        return headline(self.findings_now())
 
     def findings_now(self) -> list[Finding]:
-        """What the report would find if the run ended now, the verdict first."""
+        """What the report would find if the run ended now."""
         from stepscope.advise.catalogue import advise
         from stepscope.analyze.findings import findings
 
@@ -211,6 +213,11 @@ class RunFold:
             "optimizers": known.get(traits.OPTIMIZERS),
         }
 
+    def torch_import_s(self) -> float | None:
+        """How long the program took to import torch; None: it was not timed."""
+        found = [fold.cost.get().torch_import_ns for fold in self._program()]
+        return max((ns / 1e9 for ns in found if ns is not None), default=None)
+
     def _resources_of(self, loops: Sequence[Loop]) -> Resources:
         start_ns = min((loop.start_ns for loop in loops), default=self._first_ns)
         end_ns = max((loop.end_ns for loop in loops), default=self._last_ns)
@@ -249,19 +256,13 @@ class RunFold:
         return [fold for fold in self._processes.values() if fold.process.role == "launcher"]
 
     def rank_loops(self) -> list[Loop]:
-        """A rank may have helpers that run a model too: training counts before them, then time."""
-        best: dict[int, Loop] = {}
-        for fold in self._program():
-            loop = fold.loop.get()
-            if loop is not None:
-                other = best.get(loop.rank)
-                if other is None or _weight(loop) > _weight(other):
-                    best[loop.rank] = loop
-        return [best[rank] for rank in sorted(best)]
+        """The loops of all ranks, the main one of each rank first."""
+        return self._trainers()[0]
 
-
-def _weight(loop: Loop) -> tuple[int, int]:
-    return loop.found_by, loop.wall_ns
+    def _trainers(self) -> tuple[list[Loop], list[Loop]]:
+        """The loops to report, and those of trainers that the report leaves out."""
+        loops = [loop for fold in self._program() for loop in fold.loop.all()]
+        return chosen_loops(loops)
 
 
 def _with_losses(folds: Sequence[_ProcessFold], pages: Sequence[StatusPage]) -> list[OwnCost]:

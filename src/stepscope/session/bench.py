@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.analyze.trial import LEAST_STEPS, TrialFold, step_seconds, trial_steps
-from stepscope.config import PLAN_FAILED, Level, PlanWish, Settings, TrialWish
+from stepscope.config import PLAN_FAILED, Level, PlanWish, Replay, Settings, TrialWish
 from stepscope.errors import UsageError
 from stepscope.launch.command import Command
 from stepscope.launch.environment import child_environment
@@ -97,7 +97,9 @@ class ProgramBench:
         self.tell("looking at the program" + (" as it is now" if kept else ""))
         run = self._new_run("profile")
         wish = TrialWish(steps=self._options.steps, seconds=PROFILE_S, least_steps=LEAST_STEPS)
-        settings = Settings(level=Level.BASIC, changes=_as_json(kept), trial=wish)
+        settings = Settings(
+            level=Level.BASIC, changes=_as_json(kept), trial=wish, replay=Replay.FULL
+        )
         status, troubles = run / "status", Troubles()
         status.mkdir(PRIVATE_FOLDER)
         watch = Watch(

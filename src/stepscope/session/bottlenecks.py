@@ -25,6 +25,7 @@ from stepscope.config import Level
 from stepscope.errors import UsageError
 from stepscope.model.bottlenecks import BottleneckProfile, ProfilingSession
 from stepscope.model.finding import Finding
+from stepscope.model.headline import headline
 from stepscope.model.metrics import PerformanceMetrics
 from stepscope.model.types import BottleneckType
 from stepscope.session.inside import inside
@@ -192,8 +193,9 @@ class BottleneckSession:
                 named=bool(records),
             ),
         ]
-        verdict = f"{found[0].title[:1].upper()}{found[0].title[1:]}." if found else ""
-        return worst_first(bottlenecks), verdict
+        verdict = headline(found)
+        said = "" if verdict is None else f"{verdict.title[:1].upper()}{verdict.title[1:]}."
+        return worst_first(bottlenecks), said
 
     def _records(self) -> list[OperationRecord]:
         profile = self._profile

@@ -12,7 +12,7 @@ from typing import Any
 
 from stepscope.collect.cost import HookCost, measure_hook_cost
 from stepscope.collect.gc import GcCollector
-from stepscope.collect.imports import when_imported
+from stepscope.collect.imports import import_ns, when_imported
 from stepscope.collect.stacks import StackCollector
 from stepscope.collect.torch_hooks import TorchHooks
 from stepscope.config import (
@@ -212,6 +212,9 @@ class Program:
             sample(intern(names.OWN_CLOCK_COST_NS), self._cost.clock_ns)
             sample(intern(names.OWN_PROBE_COST_NS), self._cost.probe_ns)
         sample(intern(names.OWN_STARTUP_NS), float(self._spent_ns))
+        torch_ns = import_ns("torch")
+        if torch_ns is not None:
+            sample(intern(names.TORCH_IMPORT_NS), float(torch_ns))
 
     def _open(self) -> None:
         status = os.environ.get(ENV_STATUS)

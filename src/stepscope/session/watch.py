@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.config import RUNS_FOLDER, Settings
+from stepscope.config import RUNS_FOLDER, Replay, Settings
 from stepscope.launch.command import Command
 from stepscope.launch.git import GitProbe
 from stepscope.model import traits
@@ -67,6 +67,8 @@ class Watch:
         self._captures = Captures(status_folder, run.path)
         self._watching = watching
         self._limit_bytes = settings.limit_bytes
+        self._replay, self._began_s = settings.replay, time.monotonic()
+        self._not_measured = ""  # why operators were not run again, where that would have helped
         self._host = HostSide(run.path, settings, troubles)
         self._converter: Converter | None = None
         self._meta = describe_start(run.name, command, settings, status_folder)
@@ -189,13 +191,24 @@ class Watch:
         """Operators of the program, run again on a machine that it has left."""
         with self._troubles.guard("running operators again"):
             request = self._fold.replay_request()
-            if request is not None:
-                from stepscope.session.replay import run_again
+            if request is None:
+                return
+            from stepscope.session.replay import allowance_s, run_again
 
-                tell("running operators of your step again, to measure what a change would save")
-                found = run_again(request)
-                if found:
-                    self._host.tell(traits.ALTERNATIVES, found)
+            run_s = time.monotonic() - self._began_s
+            limit_s = allowance_s(self._replay, run_s, self._fold.torch_import_s())
+            found = {}
+            if limit_s:
+                most = "" if self._replay is Replay.FULL else f", at most {limit_s:.1f} s"
+                tell(f"running operators of a step again to measure gains{most}; Ctrl-C skips it")
+                found = run_again(request, limit_s, complete=self._replay is Replay.FULL)
+            if found:
+                self._host.tell(traits.ALTERNATIVES, found)
+            elif self._replay is Replay.AUTO:
+                self._not_measured = (
+                    "What other dtypes, layouts and fused operators would save was not measured."
+                    " To measure it: stepscope run --replay full …"
+                )
 
     def _convert(self, may_take: Callable[[Path, Path], bool]) -> None:
         with self._troubles.guard("converting to Arrow"):
@@ -220,6 +233,7 @@ class Watch:
         summary = None
         with guard("the analysis"):
             notes = [*self._tail.problems, *self.lost.why()]
+            notes += [self._not_measured] if self._not_measured else []
             summary = self._fold.summary(about_run(run, self._meta), pages, notes)
         if not run.is_dir():
             self._troubles.add(f"the run folder {run} is gone: nothing of this run is kept.")

@@ -1,4 +1,8 @@
-"""runs/index.sqlite as a file: opening it, and beginning anew when it is damaged."""
+"""runs/index.sqlite as a file: opening it, and beginning anew when it is damaged.
+
+Other tools have a folder of that name too (TensorBoard writes its logs there). An index is only
+made in a folder that holds nothing but our runs; elsewhere the run folders alone are the list.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stepscope.store.files import PRIVATE_FILE
+from stepscope.store.rundir import is_run
 
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["INDEX_FILE", "bound_path", "open_index"]
+__all__ = ["INDEX_FILE", "bound_path", "may_hold_index", "open_index"]
 
 INDEX_FILE: Final = "index.sqlite"
 _DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+
+
+def may_hold_index(runs: Path) -> bool:
+    """True for a folder with an index, or with nothing in it that is not ours."""
+    try:
+        if not runs.is_dir():
+            return False
+        entries = [path for path in runs.iterdir() if not path.name.startswith(".")]
+    except OSError:
+        return False
+    has_index = any(path.name == INDEX_FILE for path in entries)
+    return has_index or all(is_run(path) for path in entries)
 
 
 @contextlib.contextmanager

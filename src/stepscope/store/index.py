@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.errors import StepscopeError
 from stepscope.model.meta import Meta
-from stepscope.store.database import INDEX_FILE, bound_path, open_index
+from stepscope.store.database import INDEX_FILE, bound_path, may_hold_index, open_index
 from stepscope.store.rundir import is_run, read_meta
 from stepscope.store.summary import read_summary_json
 
@@ -46,9 +46,9 @@ _LOOK = f"SELECT {', '.join(RunEntry._fields)} FROM runs LIMIT 1"
 
 
 def add_run(runs: Path, run: Path) -> None:
-    """Remembers the run, if there is a `runs` folder to remember it in. Never raises for a disk or
-    a database that does not work."""
-    if not runs.is_dir():
+    """Remembers the run, if `runs` is a folder of ours. Never raises for a disk or a database that
+    does not work."""
+    if not may_hold_index(runs):
         return
     with contextlib.suppress(OSError), _database(runs) as database:
         if database is not None:

@@ -16,7 +16,7 @@ from stepscope.model.alert import Alert
 from stepscope.model.delivery import DeliveryState, delivery_id, json_line, notice_key
 from stepscope.model.plain import parse_json
 from stepscope.store.alert_files import ALERTS_FILE, files_size, read_notices, read_outcomes
-from stepscope.store.database import bound_path, open_index
+from stepscope.store.database import bound_path, may_hold_index, open_index
 from stepscope.store.owners import is_gone
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Row(NamedTuple):
 
 def in_index(runs: Path, timeout_s: float, work: Callable[[sqlite3.Connection], _T]) -> _T | None:
     """What `work` gave, all of it done. None: nothing of it is; the index cannot be used now."""
-    if not runs.is_dir():
+    if not may_hold_index(runs):
         return None
     # The last three: somebody else wrote what no index of ours holds.
     unusable = contextlib.suppress(OSError, ValueError, TypeError, OverflowError)

@@ -134,8 +134,15 @@ def forward(
     return span(names.FORWARD, start, end, module, 1.0, cpu)
 
 
-def no_grad(start: float, end: float, module: int = 7) -> Event:
-    return span(names.FORWARD, start, end, module, 0.0)
+def no_grad(
+    start: float, end: float, module: int = 7, kind: float = names.FORWARD_WITHOUT
+) -> Event:
+    return span(names.FORWARD, start, end, module, kind)
+
+
+def in_eval(start: float, end: float, module: int = 7) -> Event:
+    """A forward without gradients, of a module in eval mode."""
+    return no_grad(start, end, module, names.FORWARD_IN_EVAL)
 
 
 def backward(start: float, end: float, cpu: tuple[float, float] | None = None) -> Event:

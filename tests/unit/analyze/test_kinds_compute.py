@@ -69,11 +69,18 @@ def test_the_part_of_the_operators_that_narrows_is_a_part_of_the_computation() -
     assert kinds["precision"].share == pytest.approx(0.8 * 0.75 * 100 / 101, abs=0.005)
 
 
-def test_double_precision_that_was_not_tried_is_named_with_what_it_costs_at_most() -> None:
+def test_double_precision_that_was_not_tried_costs_at_most_half_of_its_computation() -> None:
     kinds = found(trained(), with_traits(dtypes={"float64": 0.5}))
-    assert "up to" in kinds["precision"].title
+    assert kinds["precision"].share == pytest.approx(0.25 * 100 / 101, abs=0.005)
     assert kinds["precision"].missing
     assert kinds["precision"].confidence < 0.6
+
+
+def test_what_precision_costs_is_not_counted_again_as_model_compute() -> None:
+    details = with_traits(dtypes={"float64": 1.0}, **run_again(float32=(80.0, 30.0)))
+    kinds = found(trained(), details)
+    shares = kinds["precision"].share, kinds["compute"].share
+    assert sum(shares) == pytest.approx(100 / 101, abs=0.005)
 
 
 def test_double_precision_that_costs_nothing_is_no_finding() -> None:

@@ -7,7 +7,7 @@ from stepscope.model import names, traits
 from stepscope.model.details import OTHER_THREADS, Details, HotLine
 from stepscope.model.finding import Location
 from stepscope.model.phases import Phase
-from tests.unit.analyze.made import loop, no_grad, span, training
+from tests.unit.analyze.made import in_eval, loop, span, training
 from tests.unit.analyze.made_evidence import found, line, node, stacks, trained
 
 MODULE = "/env/lib/python3.11/site-packages/torch/nn/modules/module.py"
@@ -125,9 +125,23 @@ def test_the_lock_is_held_by_the_function_that_other_threads_run() -> None:
     assert known.evidence[-1] == (
         "90 % of the time in which they ran Python lies in Monitor.summarise, monitor.py:29."
     )
-    unknown = found(trained(ran=0.5), Details(stacks=(between,)), turns)["gil"]
-    assert unknown.location.function == "main"
+    unknown = found(trained(ran=0.5), None, turns)["gil"]
     assert unknown.missing == ("Which thread held the lock was not measured.",)
+
+
+def test_threads_that_never_ran_python_hold_no_lock() -> None:
+    turns = Resources(cpu_count=4, program=ProcessUse(1, cpu_cores=1.0, run_delay_cores=0.02))
+    only_training = Details(stacks=(stacks(Phase.PYTHON_BETWEEN, line("t.py", 41, "main", 1.0)),))
+    assert "gil" not in found(trained(ran=0.5), only_training, turns)
+
+
+def test_no_more_is_lost_to_the_lock_than_other_threads_ran_python() -> None:
+    turns = Resources(cpu_count=4, program=ProcessUse(1, cpu_cores=1.0, run_delay_cores=0.02))
+    between = stacks(Phase.PYTHON_BETWEEN, line("train.py", 41, "main", 1.0))
+    others = stacks(OTHER_THREADS, line("monitor.py", 29, "run", 1.0), where="thread")
+    # Samples of one second, in a loop of 50 steps of 101 ms.
+    kinds = found(trained(ran=0.5), Details(stacks=(between, others)), turns)
+    assert kinds["gil"].share == pytest.approx(1.0 / (50 * 0.101), abs=0.01)
 
 
 def test_threads_that_run_at_once_are_not_gil() -> None:
@@ -171,7 +185,7 @@ def test_more_threads_than_cpus_cost_where_the_loop_computes() -> None:
 
 
 def test_evaluation_is_located_at_the_line_that_calls_the_model() -> None:
-    events = [*training(10), no_grad(1000, 1500), *training(10, 1500)]
+    events = [*training(10), in_eval(1000, 1500), *training(10, 1500)]
     model = node("_call_impl", MODULE, 900, node("Net.forward", "net.py", 900))
     flame = node("evaluation", "", 1000, node("evaluate", "train.py", 950, model))
     net = line("net.py", 30, "Net.forward", 0.9)
@@ -182,7 +196,7 @@ def test_evaluation_is_located_at_the_line_that_calls_the_model() -> None:
 
 
 def test_without_a_flame_evaluation_is_located_at_its_dearest_line() -> None:
-    events = [*training(10), no_grad(1000, 1500), *training(10, 1500)]
+    events = [*training(10), in_eval(1000, 1500), *training(10, 1500)]
     evaluation = stacks(Phase.EVALUATION, line("net.py", 30, "Net.forward", 0.9))
     verdict = found(loop(events), Details(stacks=(evaluation,)))["validation"]
     assert verdict.location == Location("net.py", 30, "Net.forward")

@@ -207,7 +207,7 @@ def test_workers_with_too_many_threads_are_oversubscription_and_not_input() -> N
     # Four workers on two CPUs: ten threads want a CPU, two have one.
     crowd = Resources(
         cpu_count=2,
-        program=ProcessUse(1, cpu_cores=0.2, run_delay_cores=0.1),
+        program=ProcessUse(1, cpu_cores=0.2, run_delay_cores=0.0),
         children=ProcessUse(4, cpu_cores=1.8, run_delay_cores=8.0),
     )
     kinds = found(trained(4, wait=WAIT), pipeline(4, dataset(400, 100, 300)), crowd)

@@ -9,11 +9,11 @@ from tests.unit.analyze.made import (
     backward,
     exhausted,
     forward,
+    in_eval,
     iter_,
     loop,
     mark,
     next_,
-    no_grad,
     optimizer,
 )
 
@@ -29,7 +29,7 @@ def epoch(at: float) -> list[Event]:
         next_(at + 40, at + 45, 77), forward(at + 45, at + 50), backward(at + 50, at + 60),
         optimizer(at + 60, at + 70), exhausted(at + 70, at + 71, 77),
         iter_(at + 100, at + 101, 77), check,
-        next_(at + 102, at + 110, 77), no_grad(at + 110, at + 120),
+        next_(at + 102, at + 110, 77), in_eval(at + 110, at + 120),
         exhausted(at + 120, at + 121, 77),
     ]  # fmt: skip
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stepscope.analyze.phases import CpuRates, Timeline, attribute, sum_up
+from stepscope.analyze.module_use import ModuleUse
+from stepscope.analyze.phases import CpuClock, Timeline, attribute, sum_up
 from stepscope.analyze.spans import (
     BACKWARD,
     FORWARD,
@@ -28,6 +31,7 @@ from tests.unit.analyze.made import (
     cpu_ms,
     exhausted,
     forward,
+    in_eval,
     iter_,
     loop,
     next_,
@@ -245,11 +249,46 @@ def test_a_teacher_without_gradients_is_forward_and_not_evaluation() -> None:
     }
 
 
-def test_a_trained_module_without_gradients_is_evaluation_without_a_loader_too() -> None:
-    events = [*training(2), no_grad(205, 225), no_grad(230, 250), *training(1, at=250)]
+def test_a_trained_module_in_eval_mode_is_evaluation_without_a_loader_too() -> None:
+    events = [*training(2), in_eval(205, 225), in_eval(230, 250), *training(1, at=250)]
     found = loop(events)
     assert phases(found)["evaluation"] == 40.0
     assert phases(found)["python between"] == 55.0
+
+
+def test_a_rollout_of_the_trained_module_in_train_mode_is_forward() -> None:
+    rollout = [no_grad(at, at + 5) for at in range(200, 300, 10)]
+    found = loop([*training(2), *rollout, *training(2, at=300)])
+    assert "evaluation" not in phases(found)
+    assert phases(found)["forward"] == phases(loop(training(4)))["forward"] + 50.0
+
+
+def acting(steps: int, kind: float, at: float = 0.0) -> list[Event]:
+    """Steps of 50 ms; the trained module is called without gradients before each."""
+    events: list[Event] = []
+    for start in range(round(at), round(at) + 50 * steps, 50):
+        events += [
+            no_grad(start, start + 10, kind=kind), forward(start + 10, start + 20),
+            backward(start + 20, start + 40), optimizer(start + 40, start + 50),
+        ]  # fmt: skip
+    return events
+
+
+def test_a_module_in_eval_mode_that_acts_before_every_step_is_forward() -> None:
+    found = loop(acting(40, names.FORWARD_IN_EVAL))
+    assert "evaluation" not in phases(found)
+    assert phases(found)["forward"] == 40 * 10.0 + 39 * 10.0  # the loop begins with training
+
+
+def test_evaluation_of_kept_data_after_every_step_is_evaluation() -> None:
+    assert phases(loop(acting(40, names.FORWARD_ON_KNOWN)))["evaluation"] == 39 * 10.0
+
+
+def test_evaluation_without_a_loader_every_fourth_step_is_evaluation() -> None:
+    events: list[Event] = []
+    for at in range(0, 4100, 410):
+        events += [*training(4, at), in_eval(at + 400, at + 410)]
+    assert phases(loop(events))["evaluation"] == 10 * 10.0
 
 
 def test_gaps_in_which_events_were_dropped_are_unexplained() -> None:
@@ -319,11 +358,19 @@ def nested(draw: st.DrawFn, start: int = 0, end: int = 1000, depth: int = 3) -> 
         if depth and draw(st.booleans()):
             rows += draw(nested(begin, stop, depth - 1))
         clock = (begin, stop - begin) if draw(st.booleans()) else (-1, -1)
-        code, value = draw(st.sampled_from(CODES)), draw(st.sampled_from((0.0, 1.0)))
+        code, value = draw(st.sampled_from(CODES)), draw(st.sampled_from((0.0, 1.0, -1.0, -2.0)))
         failed = draw(st.sampled_from((0, 0, 1)))
         arg = draw(st.integers(1, 3))
         rows.append(LoopSpan(begin, stop, code, arg, value, *clock, failed))
     return rows
+
+
+def use_of(rows: Sequence[SpanRow]) -> ModuleUse:
+    use = ModuleUse()
+    for row in rows:
+        use.take(row)
+    use.step_ended()
+    return use
 
 
 @settings(max_examples=300, deadline=None)
@@ -331,7 +378,7 @@ def nested(draw: st.DrawFn, start: int = 0, end: int = 1000, depth: int = 3) -> 
 def test_phases_of_any_spans_add_up_to_the_wall_clock(
     rows: list[SpanRow], start: int, length: int
 ) -> None:
-    time = sum_up(attribute(rows, start, start + length, -1, {1, 2}))
+    time = sum_up(attribute(rows, start, start + length, -1, use_of(rows)))
     assert sum(time.wall_ns) == length
     assert min(time.wall_ns) >= 0
     assert min(time.cpu_ns) >= 0
@@ -363,7 +410,7 @@ def test_an_empty_step_has_no_time() -> None:
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_span_beyond_both_ends_is_cut_to_the_step(code: int) -> None:
-    time = sum_up(attribute([LoopSpan(0, 100, code, value=1.0)], 40, 60, -1, set()))
+    time = sum_up(attribute([LoopSpan(0, 100, code, value=1.0)], 40, 60, -1, ModuleUse()))
     assert sum(time.wall_ns) == max(time.wall_ns) == 20
 
 
@@ -375,13 +422,13 @@ def short_step(at: int, *, read: bool, cpu_at: int = -1) -> Timeline:
         LoopSpan(at, at + 3 * ms, FORWARD, 1, 1.0, cpu[0], 3 * ms if read else -1),
         LoopSpan(at + 4 * ms, at + 8 * ms, BACKWARD, 0, 0.0, cpu[1], 2 * ms if read else -1),
     ]
-    return attribute(rows, at, at + 8 * ms, cpu_at if read else -1, {1})
+    return attribute(rows, at, at + 8 * ms, cpu_at if read else -1, use_of(rows))
 
 
-def test_short_steps_that_were_not_read_take_the_rates_of_those_that_were() -> None:
-    rates = CpuRates()
-    read = sum_up(short_step(10, read=True, cpu_at=500), rates)
-    unread = sum_up(short_step(90_000_000, read=False), rates)
+def test_short_steps_that_were_not_read_take_the_clock_of_those_that_were() -> None:
+    clock = CpuClock()
+    read = sum_up(short_step(10, read=True, cpu_at=500), clock)
+    unread = sum_up(short_step(90_000_000, read=False), clock)
     assert unread.has_cpu
     assert unread.wall_ns == read.wall_ns  # the loss between forward and backward included
     assert unread.cpu_ns == pytest.approx(read.cpu_ns, abs=2)
@@ -389,5 +436,5 @@ def test_short_steps_that_were_not_read_take_the_rates_of_those_that_were() -> N
 
 
 def test_before_any_step_was_read_nothing_is_known_of_the_clocks() -> None:
-    assert not sum_up(short_step(10, read=False), CpuRates()).has_cpu
+    assert not sum_up(short_step(10, read=False), CpuClock()).has_cpu
     assert not sum_up(short_step(10, read=False)).has_cpu

@@ -13,10 +13,10 @@ from tests.unit.analyze.made import (
     exhausted,
     fold,
     forward,
+    in_eval,
     iter_,
     loop,
     next_,
-    no_grad,
     optimizer,
     phases,
     span,
@@ -99,6 +99,34 @@ def test_several_optimizers_in_a_row_are_one_step() -> None:
     assert list(found.durations_ns) == [100 * MS] * 3
 
 
+def by_optimizers(order: str) -> int:
+    """Steps that are found where these optimizers step, each after a forward and a backward."""
+    events: list[Event] = []
+    for number, which in enumerate(order):
+        at = 30.0 * number
+        events += [forward(at, at + 10), backward(at + 10, at + 20)]
+        events += [optimizer(at + 20, at + 30, ord(which))]
+    return loop(events).steps
+
+
+@pytest.mark.parametrize(
+    ("order", "steps"),
+    [
+        ("aaabbbccc", 9),  # layers that are trained one after the other
+        ("aabbaabb", 8),
+        ("abababab", 4),
+        ("aaabaaab", 6),  # a critic that learns more often: its last step is the generator's, too
+        ("abbbabbb", 6),
+        ("abababb", 4),
+        ("abcabc", 2),
+    ],
+)
+def test_optimizers_that_take_turns_share_steps_and_those_that_take_over_do_not(
+    order: str, steps: int
+) -> None:
+    assert by_optimizers(order) == steps
+
+
 def test_an_optimizer_after_the_next_batch_is_another_step() -> None:
     events = [
         next_(0, 10), forward(10, 20), backward(20, 30), optimizer(30, 40, which=1),
@@ -110,7 +138,7 @@ def test_an_optimizer_after_the_next_batch_is_another_step() -> None:
 def test_evaluation_between_two_optimizers_does_not_part_them() -> None:
     events = [
         next_(0, 10), forward(10, 20), backward(20, 30), optimizer(30, 40, which=1),
-        iter_(40, 41, iterator=2), next_(41, 45, iterator=2), no_grad(45, 50),
+        iter_(40, 41, iterator=2), next_(41, 45, iterator=2), in_eval(45, 50),
         exhausted(50, 51, iterator=2),
         forward(60, 70), backward(70, 80), optimizer(80, 100, which=2),
     ]  # fmt: skip
@@ -168,7 +196,7 @@ def test_without_a_loader_the_loop_begins_with_the_call_that_leads_to_the_first_
 
 def test_evaluation_before_training_is_start_up() -> None:
     events = [
-        iter_(0, 10, iterator=5), next_(10, 20, iterator=5), no_grad(20, 40),
+        iter_(0, 10, iterator=5), next_(10, 20, iterator=5), in_eval(20, 40),
         exhausted(40, 41, iterator=5), iter_(50, 60), *training(2, at=60),
     ]  # fmt: skip
     found = loop(events)
@@ -222,7 +250,7 @@ def test_without_an_optimizer_each_backward_is_a_step() -> None:
 def test_inference_has_a_step_for_each_batch() -> None:
     events = [iter_(0, 10)]
     for at in (10, 60, 110):
-        events += [next_(at, at + 20), no_grad(at + 20, at + 45)]
+        events += [next_(at, at + 20), in_eval(at + 20, at + 45)]
     events.append(exhausted(160, 165))
     found = loop(events)
     assert (found.found_by, found.steps) == (FoundBy.LOADER, 3)
@@ -236,9 +264,9 @@ def test_inference_over_two_epochs_counts_every_batch() -> None:
         events += [
             iter_(epoch, epoch + 5),
             next_(epoch + 5, epoch + 20),
-            no_grad(epoch + 20, epoch + 40),
+            in_eval(epoch + 20, epoch + 40),
         ]
-        events += [next_(epoch + 40, epoch + 50), no_grad(epoch + 50, epoch + 80)]
+        events += [next_(epoch + 40, epoch + 50), in_eval(epoch + 50, epoch + 80)]
         events += [exhausted(epoch + 80, epoch + 81)]
     assert loop(events).steps == 4
 
@@ -246,7 +274,7 @@ def test_inference_over_two_epochs_counts_every_batch() -> None:
 def test_batches_of_zipped_loaders_are_one_step_of_inference() -> None:
     events = [iter_(0, 1, 1), iter_(1, 2, 2)]
     for at in (10, 60, 110):
-        events += [next_(at, at + 5, 1), next_(at + 5, at + 10, 2), no_grad(at + 10, at + 40)]
+        events += [next_(at, at + 5, 1), next_(at + 5, at + 10, 2), in_eval(at + 10, at + 40)]
     assert loop(events).steps == 3
 
 
@@ -255,7 +283,7 @@ def test_a_loader_alone_has_a_step_for_each_batch() -> None:
 
 
 def test_without_a_loader_each_forward_is_a_step() -> None:
-    found = loop([no_grad(0, 10), no_grad(20, 30), no_grad(50, 60)])
+    found = loop([in_eval(0, 10), in_eval(20, 30), in_eval(50, 60)])
     assert (found.found_by, found.steps) == (FoundBy.FORWARD, 3)
     assert phases(found) == {"forward": 30.0, "python between": 30.0}
 
@@ -269,7 +297,7 @@ def test_long_inference_before_training_is_start_up() -> None:
     events = [iter_(0, 1)]
     for batch_number in range(12_000):
         at = 1 + batch_number * 3
-        events += [next_(at, at + 1), no_grad(at + 1, at + 3)]
+        events += [next_(at, at + 1), in_eval(at + 1, at + 3)]
     inference = loop(events)
     assert (inference.found_by, inference.steps) == (FoundBy.LOADER, 12_000)
     found = loop([*events, exhausted(40_000, 40_001), iter_(40_010, 40_100, 2), *[
@@ -296,7 +324,7 @@ def test_a_very_long_evaluation_after_training_needs_no_more_memory() -> None:
     events = [*training(3), iter_(300, 301, 2)]
     for number in range(30_000):
         at = 301 + number * 2
-        events += [next_(at, at + 1, 2), no_grad(at + 1, at + 2)]
+        events += [next_(at, at + 1, 2), in_eval(at + 1, at + 2)]
     long = fold(events)
     assert len(long._pending) <= 20_000
     found = long.get()
@@ -328,4 +356,4 @@ def test_progress_tells_steps_rate_and_main_phase_while_it_runs() -> None:
     assert running.steps_per_second == pytest.approx(10.0)
     assert running.phase == "input wait"
     assert running.share == pytest.approx(0.3)
-    assert fold([iter_(0, 1), next_(1, 2), no_grad(2, 3), next_(3, 4)]).progress().steps == 2
+    assert fold([iter_(0, 1), next_(1, 2), in_eval(2, 3), next_(3, 4)]).progress().steps == 2

@@ -6,7 +6,7 @@ from stepscope.analyze.resources import ResourceFold
 from stepscope.analyze.timeline import make_timeline
 from stepscope.model import names
 from stepscope.model.timeline import MAX_POINTS
-from tests.unit.analyze.made import Event, batch, loop, no_grad, sample, training
+from tests.unit.analyze.made import Event, batch, in_eval, loop, sample, training
 
 PROGRAM, WORKER = 41, 42
 
@@ -47,7 +47,7 @@ def test_buckets_follow_one_another_and_add_up_to_the_loop() -> None:
 def test_what_comes_after_the_last_step_has_its_own_bucket() -> None:
     events = training(40)
     last = max(float(event["time_ns"]) + float(event["duration_ns"]) for event in events) / 1e6
-    found = loop([*events, no_grad(last + 1, last + 31)])
+    found = loop([*events, in_eval(last + 1, last + 31)])
     made = make_timeline(found, sampled([]), {PROGRAM}, most=10)
     assert len(made.buckets) <= 10
     assert [bucket.steps for bucket in made.buckets][-1] == 0

@@ -33,7 +33,7 @@ def test_without_a_terminal_a_run_is_shown_once(
         assert main(arguments) == 0
         shown = capsys.readouterr().out
         assert "finished after 1 min 00 s" in shown
-        assert "Input-bound: 75 % of the time" in shown
+        assert "Input-bound: computing samples takes 75 %" in shown
         assert "\x1b" not in shown
 
 

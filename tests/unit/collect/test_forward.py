@@ -34,6 +34,45 @@ def test_only_the_outermost_module_is_a_span(started: Started, read: Read) -> No
     assert spans == [("forward", id(model), 1.0, 0), ("forward", id(model), 0.0, 0)]
 
 
+def test_calls_without_gradients_tell_their_mode(started: Started, read: Read) -> None:
+    started(ForwardCollector())
+    model = Doubles()
+
+    with torch.no_grad():
+        model(torch.ones(1, 2))
+        model.eval()
+        model(torch.ones(1, 2))
+    model(torch.ones(1, 2))
+
+    kinds = [row.value for row in read(names.FORWARD)]
+    assert kinds == [
+        names.FORWARD_WITHOUT, names.FORWARD_IN_EVAL, names.FORWARD_WITH_GRADIENTS,
+    ]  # fmt: skip
+
+
+def test_data_that_comes_a_third_time_unchanged_is_known(started: Started, read: Read) -> None:
+    started(ForwardCollector())
+    model, held_out, buffer = Doubles(), torch.ones(1, 2), torch.ones(1, 2)
+
+    with torch.no_grad():
+        for _ in range(4):
+            model(held_out)
+            model(buffer.add_(1))  # the same tensor, with other values
+
+    assert [row.value for row in read(names.FORWARD)[::2]] == [0.0, 0.0, -2.0, -2.0]
+    assert [row.value for row in read(names.FORWARD)[1::2]] == [0.0] * 4
+
+
+def test_inference_mode_is_without_gradients(started: Started, read: Read) -> None:
+    started(ForwardCollector())
+    model = Doubles().eval()
+
+    with torch.inference_mode():
+        model(torch.ones(1, 2))
+
+    assert [row.value for row in read()] == [names.FORWARD_IN_EVAL]
+
+
 def test_results_hooks_and_keywords_are_untouched(started: Started) -> None:
     class Keyed(nn.Module):
         def forward(self, x: int, *, y: int) -> tuple[int, int]:
@@ -47,6 +86,52 @@ def test_results_hooks_and_keywords_are_untouched(started: Started) -> None:
     started(ForwardCollector())
 
     assert model(1, y=2) == (1, 2, 2)
+
+
+class CallsItself(nn.Module):
+    """Its `forward` is called by the program."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.ReLU()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(torch.abs(x))
+
+
+def test_a_forward_that_is_called_directly_is_a_span_once_it_was_noticed(
+    started: Started, read: Read
+) -> None:
+    collector = started(ForwardCollector())
+    model, forward = CallsItself(), CallsItself.forward
+
+    for _ in range(3):
+        assert model.forward(torch.ones(1)) == 1
+    model(torch.ones(1))
+
+    assert [row.arg for row in read()] == [id(model.inner)] + [id(model)] * 3
+    with pytest.warns(DeprecationWarning, match="script"):
+        torch.jit.script(model)  # finds the names that the method uses
+    collector.stop()
+    assert CallsItself.forward is forward
+
+
+def test_an_exception_in_a_direct_forward_has_no_frames_of_ours(
+    started: Started, read: Read
+) -> None:
+    class FailsLate(CallsItself):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return 1 / self.inner(x).item()
+
+    started(ForwardCollector())
+    model = FailsLate()
+    model.forward(torch.ones(1))
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        model.forward(torch.zeros(1))
+
+    assert [entry.name for entry in raised.traceback][1:] == ["forward"]
+    assert [row.flags for row in read()] == [0, Flag.FAILED]
 
 
 def test_an_exception_in_forward_passes_and_marks_the_span(started: Started, read: Read) -> None:

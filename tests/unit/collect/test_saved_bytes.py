@@ -25,6 +25,18 @@ def test_a_sigmoid_keeps_its_output() -> None:
     assert kept(nn.Sigmoid(), x) == 16 * 8 * FLOAT
 
 
+def test_sparse_tensors_have_no_storage_and_do_not_count() -> None:
+    class Neighbours(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("adjacency", torch.eye(16).to_sparse())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.sparse.mm(self.adjacency, x)
+
+    assert kept(Neighbours(), ROWS.clone().requires_grad_() * 1) == 0
+
+
 def test_what_two_keep_counts_for_the_first_of_them() -> None:
     saved = SavedBytes(torch)
     activation, linear = nn.Tanh(), nn.Linear(8, 4)

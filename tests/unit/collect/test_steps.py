@@ -40,6 +40,17 @@ def test_every_step_is_a_span_and_counts(started: Started, read: Read) -> None:
     ]
 
 
+def test_zeroing_the_gradients_of_a_module_is_a_span(started: Started, read: Read) -> None:
+    started(StepsCollector())
+    model = nn.Sequential(nn.Linear(2, 2))
+    model(torch.ones(1, 2)).sum().backward()
+
+    model.zero_grad()
+
+    assert model[0].weight.grad is None
+    assert [row.name for row in read()] == ["optimizer.zero_grad"]
+
+
 def test_classes_that_torch_hooked_before_are_seen_too(started: Started, read: Read) -> None:
     optimizer = torch.optim.Adagrad([parameter()])
     started(StepsCollector())
@@ -151,11 +162,31 @@ def test_stop_puts_everything_back(recorder: Recorder, read: Read) -> None:
     assert vars(torch.optim.Optimizer)["profile_hook_step"] is hook
 
 
+def test_step_ends_are_only_counted_until_the_time_that_was_asked_for(started: Started) -> None:
+    told: list[int] = []
+
+    def stepped(_: Any) -> int:
+        told.append(collector._steps)
+        return 0 if len(told) < 3 else 1 << 62  # for ever
+
+    collector = started(StepsCollector(stepped=stepped))
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)
+    for _ in range(10):
+        optimizer.step()
+    assert collector._steps == 10
+    assert told == [1, 2, 3]
+
+
 def test_while_it_is_calm_most_ends_are_only_counted_and_no_optimizer_is_kept(
     started: Started,
 ) -> None:
     told: list[Any] = []
-    collector = started(StepsCollector(stepped=lambda optimizer: told.append(id(optimizer))))
+
+    def stepped(optimizer: Any) -> int:
+        told.append(id(optimizer))
+        return 0
+
+    collector = started(StepsCollector(stepped=stepped))
     collector.set_calm(True)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)
     for _ in range(5):

@@ -23,7 +23,7 @@ def row(text: str, *words: str) -> str:
 
 def test_a_capture_shows_phases_lines_layers_operators_and_what_grows() -> None:
     text = rendered(made_capture())
-    assert "Input-bound: 75 % of the time training waits" in text
+    assert "Input-bound: computing samples takes 75 %" in text
     assert row(text, "90.00 ms", "90 %", "input wait", "/my/data.py:12 in load")
     assert row(text, "1.50 ms", "?", "4.1 kB", "body.0 Linear")
     assert "layer, mean of 17 steps" in text

@@ -16,7 +16,7 @@ ADVICE = Recommendation(
 )
 CELL = Cell(
     name="training",
-    verdict="Input-bound: 75 % of the time training waits for batches to be computed.",
+    verdict="Input-bound: computing samples takes 75 % of the loop.",
     metrics=PerformanceMetrics(
         execution_time=2.5, cpu_time=0.4, cpu_usage=8.0, initial_ram_mb=100.0, peak_ram_mb=2458.0
     ),
@@ -30,7 +30,7 @@ CELL = Cell(
 def test_the_text_is_verdict_first_then_evidence_then_what_to_do() -> None:
     assert as_text(CELL).splitlines() == [
         "stepscope · training · 16 steps · 6.4 steps/s",
-        "Input-bound: 75 % of the time training waits for batches to be computed.",
+        "Input-bound: computing samples takes 75 % of the loop.",
         "  input wait         75 %  ██████████████████████▌",
         "  forward            25 %  ███████▌",
         "wall 2.50 s · CPU 400 ms (8 % of the CPUs) · peak RAM 2.4 GB (began at 100 MB)",

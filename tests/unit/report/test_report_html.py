@@ -78,12 +78,12 @@ def test_the_verdict_comes_first_and_then_what_to_do() -> None:
     order = [
         page.words.index(text)
         for text in (
-            "Input-bound: 75 % of the time training waits",
+            "Input-bound: computing samples takes 75 %",
             "Do this first",
             "Let 3 workers prepare batches",
             "num_workers=3",
             "Where the time goes",
-            "Findings 1 Input-bound",
+            "Findings 1 Computing samples takes 75 %",
             "Input pipeline",
             "Where in the code",
             "Layers and operators",

@@ -27,9 +27,11 @@ def test_a_report_says_verdict_breakdown_finding_advice_and_cost() -> None:
     text = rendered(input_bound())
     lines = text.splitlines()
     assert lines[0] == "stepscope · train · 50 steps in 20.0 s · 2.5 steps/s"
-    assert lines[2] == "Input-bound: 75 % of the time training waits for batches to be computed."
+    assert lines[2] == "Input-bound: computing samples takes 75 % of the loop."
     assert "input wait   300.10  75.0 %  ██████████████████████▌" in text
-    assert "1. input-cpu  75 % of the time · at most 4.00× as fast · confidence 99 %" in text
+    assert (
+        "1. input-cpu  75 % of the time · up to 4.00× faster without it · confidence 99 %" in text
+    )
     assert "data.py:12 in D.__getitem__" in text
     assert "DataLoader(..., num_workers=3, persistent_workers=True)" in text
     assert "expected 2.96× to 4.00× as fast" in text
@@ -64,8 +66,8 @@ def test_names_in_brackets_are_not_taken_for_markup() -> None:
 
 def test_a_healthy_run_reads_as_such() -> None:
     text = rendered(summary_of(trained(0, 50, 1.0)))
-    assert "Compute-bound: nothing in your loop is in the way." in text
-    assert "at most" not in text
+    assert "Compute-bound: model compute takes 99 % of the loop." in text
+    assert "faster without" not in text
 
 
 def test_without_a_loop_the_report_says_why() -> None:

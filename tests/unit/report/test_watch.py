@@ -129,7 +129,7 @@ def test_an_alert_tells_evidence_place_advice_and_its_capture() -> None:
         "Where: train.py:48 in augment",
         "What to do: Move the augmentation into the loader's workers",
         "expected 1.20× to 1.30× as fast",
-        "Mind: Random numbers",
+        "Caveat: Random numbers",
         "Not known: whether another program",
         "Closer look: capture-0001.json",
     ):

@@ -86,7 +86,7 @@ def test_what_was_captured_is_shown_and_where_it_is_kept(
 ) -> None:
     ask(launcher, made_capture())
     shown, said = capsys.readouterr()
-    assert "Input-bound: 75 % of the time" in shown
+    assert "Input-bound: computing samples takes 75 %" in shown
     assert shown.splitlines()[-1] == f"kept in {launcher.run}/captures/1.json"
     assert said == ""
     request = launcher.request

@@ -104,7 +104,7 @@ def test_only_the_time_of_the_capture_is_folded(launcher: Launcher) -> None:
     (captured,) = launcher.captures.ended()
     assert (captured.number, captured.path) == (number, "captures/1.json")
     assert captured.alert == "alert-7"
-    assert captured.title.startswith("input-bound")
+    assert captured.title.startswith("Input-bound")
     assert (captured.location.file, captured.location.line) == ("/my/train.py", 12)
     found = launcher.result()
     assert found.summary.steps.count == found.details.steps == 4
@@ -207,7 +207,7 @@ def test_a_process_that_was_killed_leaves_what_it_had(launcher: Launcher) -> Non
     assert launcher.captures.ended() == []
     launcher.now_ms = 14_000
     (captured,) = launcher.captures.ended()
-    assert captured.title.startswith("input-bound")
+    assert captured.title.startswith("Input-bound")
     details = launcher.result().details
     assert details.steps == 5
     assert details.notes == ("A process ended in the middle of it: this is what it had recorded.",)

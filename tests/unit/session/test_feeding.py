@@ -13,7 +13,7 @@ from stepscope.model.watching import Reading, StepSeen
 from stepscope.session import feeding
 from stepscope.session.feeding import Feed
 from stepscope.session.machine_speed import MachineSpeed
-from tests.unit.analyze.made import Event, batch, iter_, mark, no_grad, sample, span, step, training
+from tests.unit.analyze.made import Event, batch, in_eval, iter_, mark, sample, span, step, training
 
 PROGRAM = ProcessInfo(7, 1, 0, 1, "here", "program", (), "3.11", "native", 0, 0)
 LAUNCHER = replace(PROGRAM, pid=5, role="launcher")
@@ -79,7 +79,7 @@ def test_evaluation_saves_and_starts_of_workers_set_a_step_apart() -> None:
         iter_(510, 515),
         *step(515),
         *step(615),
-        no_grad(720, 760),
+        in_eval(720, 760),
         *step(760),
         *training(12, at=900),
     ]

@@ -42,6 +42,25 @@ def test_a_run_that_was_never_added_is_found_by_its_folder(runs: Path) -> None:
     assert names(runs) == ["killed"]
 
 
+def test_a_folder_of_another_tool_is_left_as_it_is(runs: Path, tmp_path: Path) -> None:
+    (runs / "Nov18_host").mkdir()
+    (runs / "Nov18_host" / "events.out.tfevents.1").touch()
+    add_run(runs, make(tmp_path / "elsewhere"))
+    assert [path.name for path in runs.iterdir()] == ["Nov18_host"]
+    add_run(runs, make(runs / "mine"))
+    assert not (runs / "index.sqlite").exists()
+    assert names(runs) == ["mine"]
+
+
+def test_an_index_that_is_there_is_kept_whatever_else_comes_into_the_folder(
+    runs: Path, tmp_path: Path
+) -> None:
+    add_run(runs, make(runs / "mine", 1.0))
+    (runs / "Nov18_host").mkdir()
+    add_run(runs, make(tmp_path / "elsewhere", 2.0))
+    assert names(runs) == ["elsewhere", "mine"]
+
+
 def test_a_run_that_was_deleted_is_gone(runs: Path, tmp_path: Path) -> None:
     folder = make(tmp_path / "elsewhere")
     add_run(runs, folder)

@@ -1,0 +1,1 @@
+"""Random training programs with known faults: draw, render, measure, judge."""
