@@ -100,7 +100,7 @@ def test_the_first_key_leads_past_everything_to_the_findings(seen: Seen) -> None
     assert focused(seen) == "Skip to the findings"
     seen.page.keyboard.press("Enter")
     seen.page.keyboard.press("Tab")
-    assert focused(seen).endswith("Input-bound: computing samples takes 75 % of the loop.")
+    assert focused(seen).endswith("Computing samples takes 75 % of the loop.")
 
 
 def test_every_finding_and_every_chart_is_reached_by_the_tab_key(seen: Seen) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from stepscope.store.alert_files import ALERTS_FILE, DELIVERIES_FILE
 from stepscope.store.files import PRIVATE_FILE
 from stepscope.store.rundir import is_run
 
@@ -33,7 +34,15 @@ def may_hold_index(runs: Path) -> bool:
     except OSError:
         return False
     has_index = any(path.name == INDEX_FILE for path in entries)
-    return has_index or all(is_run(path) for path in entries)
+    return has_index or all(is_run(path) or _holds_only_alerts(path) for path in entries)
+
+
+def _holds_only_alerts(path: Path) -> bool:
+    """True for the folder of a monitor inside a program, and for a run that is just being made."""
+    try:
+        return path.is_dir() and all(one.name in (ALERTS_FILE, DELIVERIES_FILE) for one in path.iterdir())
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
