@@ -40,9 +40,10 @@ def may_hold_index(runs: Path) -> bool:
 def _holds_only_alerts(path: Path) -> bool:
     """True for the folder of a monitor inside a program, and for a run that is just being made."""
     try:
-        return path.is_dir() and all(one.name in (ALERTS_FILE, DELIVERIES_FILE) for one in path.iterdir())
+        names = {one.name for one in path.iterdir()} if path.is_dir() else {path.name}
     except OSError:
         return False
+    return names <= {ALERTS_FILE, DELIVERIES_FILE}
 
 
 @contextlib.contextmanager
