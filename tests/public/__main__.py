@@ -193,9 +193,9 @@ def _true_steps(program: Program, counts: Path) -> int:
 
 def _masked(program: Program, output: str) -> list[str]:
     """Lines of the output without what differs between any two runs."""
-    output = re.sub(r"\d+(?:\.\d+)? ?(?:ms|s|sec|seconds|it/s)\b", "TIME", output)
     if program.times:
         output = re.sub(program.times, "TIME", output)
+    output = re.sub(r"\d+(?:\.\d+)? ?(?:ms|s|sec|seconds|it/s)\b", "TIME", output)
     if not program.same_figures:
         output = re.sub(NUMBER, "NUMBER", output)
     lines = output.splitlines()
