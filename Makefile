@@ -37,12 +37,12 @@ demo: install
 	@echo "the run is in $$(ls -td runs/*/ | head -1) · show it again: $(BIN)/stepscope report"
 	@echo "the page is $$($(BIN)/stepscope report --html)"
 
-# Whole programs one after the other, units two at a time. Tests that time real programs can fail on a
+# Tests that time real programs one after the other, all others two at a time. Those can fail on a
 # machine that others use: what failed is run once more, alone, and has to pass.
 test: install
-	@$(BIN)/python -m pytest --ignore tests/unit; others=$$?; \
-	$(BIN)/python -m pytest -n 2 tests/unit; units=$$?; \
-	test $$others$$units = 00 || \
+	@$(BIN)/python -m pytest -m 'timed and not extended'; timed=$$?; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not timed and not extended'; others=$$?; \
+	test $$timed$$others = 00 || \
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 test-quick: install

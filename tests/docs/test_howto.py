@@ -12,6 +12,8 @@ import pytest
 
 from tests.docs.run_page import python_blocks
 
+pytestmark = pytest.mark.timed
+
 ROOT = Path(__file__).parents[2]
 HOWTO = ROOT / "docs" / "howto"
 

@@ -29,6 +29,8 @@ from stepscope.notify.build import make_sinks
 from stepscope.notify.prometheus import PrometheusPage
 from stepscope.notify.sink import MetricsSink, SinkContext
 
+pytestmark = pytest.mark.timed
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "howto" / "monitoring.md").read_text("utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -13,7 +13,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timed]
 
 
 def summary_of(folder: Path, *command: str) -> dict[str, Any]:

@@ -8,6 +8,8 @@ import pytest
 
 from tests.integration.inside import BEGINNING, told_by, told_when_quiet
 
+pytestmark = pytest.mark.timed
+
 MB = 2**20
 CORES = pytest.mark.parametrize("core", ["native", "python"])
 

@@ -9,6 +9,8 @@ import pytest
 
 from tests.integration.inside import told_by
 
+pytestmark = pytest.mark.timed
+
 CORES = pytest.mark.parametrize("core", ["native", "python"])
 STRESS_S = float(os.environ.get("STEPSCOPE_STRESS_S", "5"))
 

@@ -10,6 +10,8 @@ from stepscope.model import names
 from stepscope.model.phases import Phase
 from tests.integration.joined import Ran, run_bare, run_joined
 
+pytestmark = pytest.mark.timed
+
 # script and arguments → the steps it makes
 FORMS: dict[str, tuple[list[str], int]] = {
     "plain": (["plain.py"], 20),

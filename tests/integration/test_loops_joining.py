@@ -178,6 +178,8 @@ def test_ranks_of_torchrun_join_one_by_one(run: Path, tmp_path: Path) -> None:
 
 BREAKS_EVERYTHING = """
 from stepscope.record.recorder import Recorder
+
+pytestmark = pytest.mark.timed
 def broken(*args):
     raise RuntimeError("broken on purpose")
 made = Recorder.__init__

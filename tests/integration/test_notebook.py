@@ -21,6 +21,8 @@ import time
 import torch
 from torch import nn
 
+pytestmark = pytest.mark.timed
+
 class Slow(torch.utils.data.Dataset):
     def __len__(self):
         return 64

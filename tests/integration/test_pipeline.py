@@ -15,6 +15,8 @@ from stepscope.model.details import Pipeline, StageTime
 from stepscope.store.frames import FramesReader
 from tests.integration.joined import BOOTSTRAP, SOURCE, Ran, environment, run_joined
 
+pytestmark = pytest.mark.timed
+
 PIPELINES = Path(__file__).parent / "pipelines"
 SLOW_ITEM = 21
 # The tree under test before one that is installed.

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timed
+
 SCRIPTS = Path(__file__).parent / "scripts" / "tuned"
 
 
@@ -36,7 +38,7 @@ def stepscope(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_workers_are_found_proved_written_and_applied(project: Path) -> None:
     options = ("--budget", "200s", "--only", "loader", "--json", "out.json", "--diff")
     done = stepscope(project, "tune", *options, "waits.py")

@@ -19,6 +19,8 @@ from stepscope.model.metric_table import METRICS
 from stepscope.store.alerts import alerts_of
 from tests.integration.receivers import Collector, Receiver
 
+pytestmark = pytest.mark.timed
+
 SCRIPT = Path(__file__).parent / "scripts" / "troubled.py"
 RULES = """
 [watch]
@@ -96,7 +98,7 @@ def scrape(port: int) -> str:
         return ""  # not there yet, or not any more
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_stall_is_told_once_with_its_line_and_is_over_when_it_ends(tmp_path: Path) -> None:
     with Receiver() as webhook:
         rules = RULES + f'[[sink]]\ntype = "webhook"\nurl = "{webhook.url}/hook"\n'

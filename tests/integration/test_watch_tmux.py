@@ -24,7 +24,10 @@ from stepscope.store.summary import write_summary
 from tests.unit.report.made_live import made_finding, made_view
 from tests.unit.report.made_summary import input_bound
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="there is no tmux")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("tmux") is None, reason="there is no tmux"),
+    pytest.mark.timed,
+]
 
 PATIENCE_S = 60.0
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {

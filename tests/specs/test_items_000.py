@@ -30,6 +30,8 @@ from stepscope.profilers import (
     RecomputationEngine,
 )
 
+pytestmark = pytest.mark.timed
+
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CHECKPOINT, RECOMPUTE, RETRIEVE, DEALLOCATE = CheckpointEventType
 

@@ -31,6 +31,8 @@ from stepscope.profilers import (
 )
 from stepscope.record.core import core
 
+pytestmark = pytest.mark.timed
+
 
 class Published:
     """A publisher of the user's own: one method."""

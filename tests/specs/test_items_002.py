@@ -29,6 +29,8 @@ from stepscope.profilers import (
     UsageError,
 )
 
+pytestmark = pytest.mark.timed
+
 MB = 2**20
 
 

@@ -102,6 +102,8 @@ BUSY_PROGRAM = """
 import sys, time
 from stepscope import BottleneckType, CPUMemoryProfiler, ProfilingConfig
 
+pytestmark = pytest.mark.timed
+
 profiler = CPUMemoryProfiler(ProfilingConfig())
 profiler.start_profiling()
 end = time.perf_counter() + 0.6

@@ -258,6 +258,8 @@ COST = """
 import resource, sys, time, torch
 from stepscope import BottleneckProfiler
 
+pytestmark = pytest.mark.timed
+
 profiler = BottleneckProfiler()
 before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 profiler.start_profiling_session("cost")

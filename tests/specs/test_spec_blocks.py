@@ -12,6 +12,8 @@ from tests.specs.blocks import find_specs, python_blocks, stepscope_names, with_
 from tests.specs.bottleneck_detection import INSIDES
 from tests.specs.run_block import CASES
 
+pytestmark = pytest.mark.timed
+
 SPECS = find_specs()
 LEFT_OUT = {"002": frozenset[str](), "003": frozenset[str](), "004": INSIDES}
 
