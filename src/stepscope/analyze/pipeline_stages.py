@@ -60,8 +60,8 @@ def pipeline_of(seen: Seen) -> Pipeline | None:
         samples=round(samples.number),
         sample_ms=samples.quantiles | ({"max": slow[0].ms} if slow else {}),
         slow_samples=tuple(slow),
-        tail_share=min(1.0, samples.slow_ns / seen.fetch.wall_ns) if samples.number else None,
-        worker_idle_share=idle_ns / (idle_ns + seen.fetch.wall_ns) if seen.workers else None,
+        tail_share=_part(samples.slow_ns, seen.fetch.wall_ns) if samples.number else None,
+        worker_idle_share=_part(idle_ns, idle_ns + seen.fetch.wall_ns) if seen.workers else None,
         startup_ms=sum(startups) / len(startups) / _MS if startups else None,
         starts=seen.starts,
         bytes_per_batch=sent.wall_ns / sent.calls if sent.calls else None,
@@ -70,8 +70,13 @@ def pipeline_of(seen: Seen) -> Pipeline | None:
         write_bytes_per_batch=seen.for_each_batch(names.WORKER_WRITE_BYTES),
         system_ms_per_batch=None if system_ns is None else system_ns / _MS,
         batch_ms=made.quantiles | ({"max": made.longest_ms} if made.number else {}),
-        slow_batch_share=made.excess_ns / made.wall_ns if made.wall_ns else None,
+        slow_batch_share=_part(made.excess_ns, made.wall_ns),
     )
+
+
+def _part(part_ns: float, whole_ns: float) -> float | None:
+    """A share of at most 1; None where nothing took any time."""
+    return min(1.0, part_ns / whole_ns) if whole_ns else None
 
 
 def _stages(seen: Seen) -> tuple[StageTime, ...]:

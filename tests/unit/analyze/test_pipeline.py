@@ -171,6 +171,16 @@ def test_batches_that_were_not_read_are_taken_for_like_those_that_were() -> None
     assert stage(found, "dataset").run_queue_ms == 15.0
 
 
+def test_batches_that_took_no_time_have_no_shares() -> None:
+    """No program writes these; a damaged file may hold them."""
+    main = [loader(1), *waits(2)]
+    work = [worker(0, 1), *batches(2, 0, fetch=0, collate=0, cpu=0)]
+
+    found = folded([trained(main)], (process(10), main), (process(11), work))
+
+    assert (found.samples, found.tail_share, found.worker_idle_share) == (2, None, None)
+
+
 def test_slow_samples_and_their_share() -> None:
     main = [loader(1), *waits(10)]
     samples = [
