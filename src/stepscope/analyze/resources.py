@@ -273,9 +273,10 @@ class _View:
 
     def _retired(self, pids: Collection[int], name: str, less: int) -> int:
         """What processes that ended long ago add, beyond the `less` that was counted already."""
-        if RETIRED not in pids:
+        series = self._series.get((name, RETIRED))
+        if RETIRED not in pids or series is None:
             return 0
-        grown = self._series[name, RETIRED].growth(self._start, self._end, from_zero=True)
+        grown = series.growth(self._start, self._end, from_zero=True)
         return round(grown or 0.0) - less
 
     def gpus(self) -> tuple[GpuUse, ...]:

@@ -175,3 +175,9 @@ def test_as_many_processes_as_there_are_at_a_time_are_kept() -> None:
             batch([sample(names.PROCESS_CPU_NS, at * S, at * 1e9, pid) for pid in range(1, 201)])
         )
     assert len(fold.series(names.PROCESS_CPU_NS)) == 200
+
+
+def test_a_process_with_the_number_of_those_that_ended_is_one_process() -> None:
+    """No process is called -1; a damaged file may say so."""
+    found = used(counted(names.PROCESS_CPU_NS, 1e9, -1))
+    assert (found.children.processes, found.children.cpu_cores) == (1, pytest.approx(1.0))
