@@ -173,6 +173,11 @@ def _mark_loss(phases: list[int], first: int, inside_optimizer: bool) -> None:
             phases[place] = _LOSS_OPTIMIZER
 
 
+# Rates divide short pieces, so a long one counts as one of 1 ms: a first step that compiles says
+# little about later ones. Beyond 100 ms in all, pieces count half as much as those that follow.
+_PIECE_NS, _REMEMBERED_NS = 1_000_000, 100_000_000
+
+
 class CpuClock:
     """The CPU time of a thread's pieces, from readings of its clock at some of the cuts.
 
@@ -183,13 +188,12 @@ class CpuClock:
     """
 
     def __init__(self) -> None:
-        self._wall = [0] * (COUNT + 2)  # of pieces with both readings, by phase
-        self._cpu = [0] * (COUNT + 2)
+        self._wall = [0.0] * (COUNT + 2)  # of pieces with both readings, by phase
+        self._cpu = [0.0] * (COUNT + 2)
         self._squares = [0.0] * (COUNT + 2)  # of their rates, weighted by how long they lasted
         self._last = -1  # the last reading
-        self._owed = (
-            0.0  # what ran up to then, less what pieces were given; these may be later ones
-        )
+        self._since = 0.0  # what pieces after it were given so far
+        self._owed = 0.0  # what ran before it and has not been given to any piece yet
         self._until_ns = -1  # the end of the last step
 
     def copy(self) -> CpuClock:
@@ -228,9 +232,13 @@ class CpuClock:
         for place, phase in enumerate(line.phases):
             if clocks[place] >= 0 and clocks[place + 1] >= 0 and times[place + 1] > times[place]:
                 wall, cpu = times[place + 1] - times[place], clocks[place + 1] - clocks[place]
-                self._wall[phase] += wall
-                self._cpu[phase] += cpu
-                self._squares[phase] += cpu * cpu / wall
+                weight = min(1.0, _PIECE_NS / wall)
+                self._wall[phase] += wall * weight
+                self._cpu[phase] += cpu * weight
+                self._squares[phase] += cpu * cpu / wall * weight
+        while sum(self._wall) > _REMEMBERED_NS:
+            for sums in (self._wall, self._cpu, self._squares):
+                sums[:] = [one / 2 for one in sums]
 
     def _rate(self, phase: int) -> tuple[float, float]:
         """The share of the time that a phase runs, and its variance. Of all phases together where

@@ -68,6 +68,7 @@ class ThreadPhases:
         self._rows: deque[SpanRow] = deque()
         self._steps: deque[int] = deque()  # ends of optimizer steps that were not settled yet
         self._use = ModuleUse()
+        self._stepped: set[int] = set()  # the optimizers that stepped in the step under way
         self._from_ns = 0
         self._has_steps = False
         self._spent = PhaseTimes()
@@ -96,7 +97,10 @@ class ThreadPhases:
             return
         self._use.take(row)
         if code == OPTIMIZER:
-            self._use.step_ended()
+            if row[3] in self._stepped:  # this optimizer comes round again: a step is over
+                self._use.step_ended()
+                self._stepped.clear()
+            self._stepped.add(row[3])
             self._steps.append(row[1])
             if not self._has_steps:
                 self._begin()

@@ -6,17 +6,22 @@ import os
 
 from stepscope.collect.proc import read_once
 
-__all__ = ["usable_cpus"]
+__all__ = ["allowed_cpus", "usable_cpus"]
 
 
 def usable_cpus(pid: int, proc: str = "/proc", sys: str = "/sys") -> float:
     """CPUs that `pid` may use, quota included: 1.5 is one and a half. 0.0: unknown."""
-    try:
-        allowed = float(len(os.sched_getaffinity(pid)))
-    except (AttributeError, OSError):
-        allowed = float(os.cpu_count() or 0)
+    allowed = float(len(allowed_cpus(pid)))
     quotas = _quotas(read_once(f"{proc}/{pid}/cgroup") or "", f"{sys}/fs/cgroup")
     return min([allowed, *quotas])
+
+
+def allowed_cpus(pid: int) -> set[int]:
+    """The numbers of the CPUs that `pid` may run on; empty: unknown."""
+    try:
+        return os.sched_getaffinity(pid)
+    except (AttributeError, OSError):
+        return set(range(os.cpu_count() or 0))
 
 
 def _quotas(groups: str, root: str) -> list[float]:

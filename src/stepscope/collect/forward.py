@@ -9,6 +9,8 @@ cut through it as through the original (torch._dynamo compares functions, see `_
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import opcode
 import sys
 import weakref
@@ -44,7 +46,7 @@ class ForwardCollector(HookingCollector):
         from torch.nn import Module
 
         original = Module.__call__
-        methods = _ForwardMethods(recorder, self._patches)
+        methods = _ForwardMethods(recorder, self._patches, Module)
         wrapper = forward_call(recorder, original, self._first, self._watch, methods.check)
         self._patches.put(Module, "__call__", wrapper)
         _tell_dynamo(original, wrapper)
@@ -76,7 +78,7 @@ def forward_call(  # noqa: C901 - the hottest hook of all: calls would double it
     forward = recorder.intern(names.FORWARD)
     loading = recorder.intern(names.INPUT_NEXT)
     compiling = torch.compiler.is_dynamo_compiling
-    with_gradients = torch.is_grad_enabled
+    with_gradients, trained = torch.is_grad_enabled, names.FORWARD_WITH_GRADIENTS
     frame = sys._getframe
     inputs = _KnownInputs(torch.Tensor)
     waking: Callable[[], None] | None = first
@@ -106,7 +108,7 @@ def forward_call(  # noqa: C901 - the hottest hook of all: calls would double it
                 call, seen = watch.call, watch.seen
                 if seen is not None:
                     seen(self)
-                kind = 1.0 if with_gradients() else inputs.kind(self, args, kwargs)
+                kind = trained if with_gradients() else inputs.kind(self, args, kwargs)
                 token = begin(forward, id(self), kind)
         except Exception as error:  # noqa: BLE001 - the border with the user's program
             failed(names.FORWARD, error)
@@ -143,17 +145,25 @@ def forward_call(  # noqa: C901 - the hottest hook of all: calls would double it
 class _ForwardMethods:
     """Puts spans around `forward` methods that the program calls directly."""
 
-    def __init__(self, recorder: Recorder, patches: Patches) -> None:
-        self._recorder, self._patches = recorder, patches
-        self._checked: set[CodeType] = set()
+    def __init__(self, recorder: Recorder, patches: Patches, module: type) -> None:
+        self._recorder, self._patches, self._module = recorder, patches, module
+        self._others: set[CodeType] = set()  # functions called `forward` that are no such methods
+        # A class that a function makes shares its code with those made before: classes are checked.
+        self._checked: weakref.WeakSet[type] = weakref.WeakSet()
 
     def check(self, caller: FrameType) -> None:
         """`caller`: a function called `forward` that runs outside any forward span."""
         code = caller.f_code
-        if code in self._checked:
+        if code in self._others:
             return
-        self._checked.add(code)
-        for owner in type(caller.f_locals.get(code.co_varnames[0])).__mro__:
+        given = caller.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        if not isinstance(given, self._module):
+            self._others.add(code)
+            return
+        if type(given) in self._checked:
+            return
+        self._checked.add(type(given))
+        for owner in type(given).__mro__:
             method = vars(owner).get("forward")
             if getattr(method, "__code__", None) is code:
                 self._patches.put(owner, "forward", _forward_method(self._recorder, method))
@@ -167,33 +177,61 @@ def _forward_method(recorder: Recorder, original: Any) -> Callable[..., Any]:
     """
     import torch
 
-    begin, end, is_open, failed = recorder.begin, recorder.end, recorder.is_open, recorder.failed
-    forward = recorder.intern(names.FORWARD)
-    loading = recorder.intern(names.INPUT_NEXT)
-    compiling, with_gradients = torch.compiler.is_dynamo_compiling, torch.is_grad_enabled
-    inputs, hide = _KnownInputs(torch.Tensor), hide_own_frames
+    compiling, within = torch.compiler.is_dynamo_compiling, _ForwardSpans(recorder, torch)
 
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        token, wrong = -1, 1
-        try:
-            if not (compiling() or is_open(forward) or is_open(loading)):
-                kind = 1.0 if with_gradients() else inputs.kind(self, args, kwargs)
-                token = begin(forward, id(self), kind)
-        except Exception as error:  # noqa: BLE001 - the border with the user's program
-            failed("forward", error)
-        try:
-            result = original(self, *args, **kwargs)
-            wrong = 0
-            return result
-        except BaseException:
-            hide()
-            raise
-        finally:
-            if token >= 0:
-                end(token, wrong)
+        if compiling():
+            return original(self, *args, **kwargs)
+        with within((self, args, kwargs)):
+            return original(self, *args, **kwargs)
 
     code, closure = placed(wrapper, original).__code__, wrapper.__closure__
     return like(original, FunctionType(code, original.__globals__, "forward", None, closure))
+
+
+class _ForwardSpans:
+    """Gives the span of a call, as a context manager.
+
+    Whoever pickles the user's class by value (cloudpickle does) pickles our wrapper with it, and
+    the result has to load where there is no stepscope: this becomes a context that does nothing.
+    """
+
+    def __init__(self, recorder: Recorder, torch: Any) -> None:
+        self._recorder, self._with_gradients = recorder, torch.is_grad_enabled
+        self._forward = recorder.intern(names.FORWARD)
+        self._loading = recorder.intern(names.INPUT_NEXT)
+        self._inputs = _KnownInputs(torch.Tensor)
+
+    def __call__(self, call: tuple[Any, tuple[Any, ...], dict[str, Any]]) -> _ForwardSpan:
+        recorder, token = self._recorder, -1
+        try:
+            if not (recorder.is_open(self._forward) or recorder.is_open(self._loading)):
+                kind = names.FORWARD_WITH_GRADIENTS
+                if not self._with_gradients():
+                    kind = self._inputs.kind(*call)
+                token = recorder.begin(self._forward, id(call[0]), kind)
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            recorder.failed(names.FORWARD, error)
+        return _ForwardSpan(recorder, token)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return functools.partial, (contextlib.nullcontext,)
+
+
+class _ForwardSpan:
+    __slots__ = ("_recorder", "_token")
+
+    def __init__(self, recorder: Recorder, token: int) -> None:
+        self._recorder, self._token = recorder, token
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, error: object, *_: object) -> None:
+        if self._token >= 0:
+            self._recorder.end(self._token, error is not None)
+        if error is not None:
+            hide_own_frames()
 
 
 class _KnownInputs:
@@ -218,7 +256,8 @@ class _KnownInputs:
             self._seen[key] = weakref.ref(given), version, times
             if len(self._seen) > _MOST_INPUTS:
                 self._seen.pop(next(iter(self._seen)), None)
-            if times > _FRESH_TIMES:
+            # What numpy owns may change without a new version: environments write there.
+            if times > _FRESH_TIMES and given.untyped_storage().resizable():
                 return names.FORWARD_ON_KNOWN
         return names.FORWARD_WITHOUT if module.training else names.FORWARD_IN_EVAL
 

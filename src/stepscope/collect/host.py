@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from stepscope.collect.cpus import usable_cpus
+from stepscope.collect.cpus import allowed_cpus, usable_cpus
 from stepscope.collect.proc import KeptFile
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
@@ -14,6 +14,7 @@ __all__ = ["Host"]
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _SECTOR_BYTES = 512  # of /proc/diskstats, whatever the disk's own is
 _ROOM = 1 << 16
+_CPU_LINE_ROOM = 256  # of /proc/stat, one line for each CPU and one for all
 _MEMINFO_ROOM = 256  # what is asked of it stands in its first three lines
 _PRESSURE = (
     (names.HOST_PRESSURE_CPU_NS, "cpu"),
@@ -29,6 +30,7 @@ class Host:
 
     def __init__(self, pid: int, proc: str = "/proc", sys: str = "/sys") -> None:
         self._cpus = usable_cpus(pid, proc, sys)
+        self._allowed = allowed_cpus(pid)
         self._disks = _disks(f"{sys}/block")
         self._busy_ns: list[float] = []  # of each disk, when last read
         self._stat = KeptFile(f"{proc}/stat")
@@ -60,16 +62,25 @@ class Host:
             file.close()
 
     def _read_cpu(self) -> dict[str, float]:
-        text = self._stat.read(512)
-        if not text or not text.startswith(b"cpu "):
+        """The CPUs that the program may run on. Under a quota nobody can say how much of their busy
+        time would have been the program's, so it is not sampled."""
+        text = self._stat.read(_CPU_LINE_ROOM * (2 + max(self._allowed, default=0))) or b""
+        busy = iowait = found = 0
+        for line in text.splitlines():
+            name, *fields = line.split()
+            if name[:3] != b"cpu":
+                break
+            if name != b"cpu" and int(name[3:]) in self._allowed and len(fields) >= 8:
+                user, nice, system, _idle, waited, irq, softirq, steal = map(int, fields[:8])
+                busy += user + nice + system + irq + softirq + steal
+                iowait += waited
+                found += 1
+        if not found:
             return {}
-        ticks = [int(field) for field in text[: text.index(b"\n")].split()[1:9]]
-        user, nice, system, _idle, iowait, irq, softirq, steal = ticks
-        busy = user + nice + system + irq + softirq + steal
-        return {
-            names.HOST_CPU_BUSY_NS: float(busy * _TICK_NS),
-            names.HOST_CPU_IOWAIT_NS: float(iowait * _TICK_NS),
-        }
+        rates = {names.HOST_CPU_IOWAIT_NS: float(iowait * _TICK_NS)}
+        if self._cpus >= len(self._allowed):
+            rates[names.HOST_CPU_BUSY_NS] = float(busy * _TICK_NS)
+        return rates
 
     def _read_memory(self) -> dict[str, float]:
         found = {}

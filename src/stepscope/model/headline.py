@@ -52,7 +52,8 @@ def _bound(title: str, finding: Finding, share: float) -> str:
     """The title, after "…-bound" where it takes more than half of the time."""
     if share <= _MOST:
         return title[:1].upper() + title[1:]
-    return f"{_BOUND_BY[KINDS[finding.kind].group]}: {title[:1].lower()}{title[1:]}"
+    start = title[:1] if title.startswith("Python") else title[:1].lower()
+    return f"{_BOUND_BY[KINDS[finding.kind].group]}: {start}{title[1:]}"
 
 
 def _cost(finding: Finding) -> str:

@@ -122,7 +122,7 @@ _ALL = (
     *_costs("compute", _T.CPU_COMPUTATION, (Phase.BACKWARD,), recompute="recomputing activations"),
     # Some dispatch is part of every step: from a third of it on, it is what to work on.
     *_costs(
-        "compute",
+        "host",
         _T.CPU_BOUND,
         _COMPUTE,
         (0.30, 0.50),
@@ -153,7 +153,7 @@ _ALL = (
     *_costs("host", _T.MEMORY_ALLOCATION, (), swap="swapping memory"),
     *_costs("host", _T.CPU_BOUND, (Phase.GC,), (0.01, 0.10), gc="garbage collection"),
     *_costs(
-        "ranks",
+        "host",
         _T.SYNCHRONIZATION,
         (_BETWEEN,),
         (0.03, 0.15),

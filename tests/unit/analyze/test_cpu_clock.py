@@ -45,7 +45,7 @@ class Program:
     def step(self, forward: float, backward: float, optimizer: float, **waits: float) -> None:
         """`after` and `between`: a wait after the forward, and one before the step."""
         self.work(waits.get("between", 0.0), 0.0)
-        self.work(forward, 1.0, names.FORWARD)
+        self.work(forward, waits.get("forward_share", 1.0), names.FORWARD)
         self.work(backward, waits.get("backward_share", 1.0), names.BACKWARD)
         self.work(waits.get("after", 0.0), 0.0)
         self.work(optimizer, 1.0, names.OPTIMIZER_STEP)
@@ -147,3 +147,17 @@ def test_a_step_without_a_reading_is_corrected_by_the_next_one() -> None:
     assert [sum(time.cpu_ns) for time in (first, unread, last)] == [50, 50, 0]
     again = LoopSpan(300, 400, OPTIMIZER, 1, 0.0, -2 - 150, -1)
     assert sum(sum_up(attribute([again], 300, 400, 80, None), clock).cpu_ns) == 50
+
+
+def test_a_long_first_step_says_nothing_about_later_ones() -> None:
+    """The first forward compiles in other processes for 3 s; then it computes, and every backward
+    is blocked half of the time."""
+    program = Program()
+    program.step(3_000, 0.1, 0.1, forward_share=0.1)
+    for _ in range(8_000):
+        program.step(0.07, 0.13, 0.01, backward_share=0.5)
+
+    found = program.loop()
+
+    for phase in (Phase.FORWARD, Phase.BACKWARD):
+        assert found.phases[phase].cpu_ns == pytest.approx(program.ran[phase] * MS, rel=0.1)

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -63,6 +67,19 @@ def test_data_that_comes_a_third_time_unchanged_is_known(started: Started, read:
     assert [row.value for row in read(names.FORWARD)[1::2]] == [0.0] * 4
 
 
+def test_memory_of_numpy_may_have_changed_unnoticed(started: Started, read: Read) -> None:
+    observations = np.zeros(2, dtype=np.float32)  # an environment writes here
+    given, model = torch.from_numpy(observations), nn.ReLU()
+    started(ForwardCollector())
+
+    with torch.no_grad():
+        for _ in range(4):
+            observations += 1
+            model(given)
+
+    assert [row.value for row in read()] == [names.FORWARD_WITHOUT] * 4
+
+
 def test_inference_mode_is_without_gradients(started: Started, read: Read) -> None:
     started(ForwardCollector())
     model = Doubles().eval()
@@ -114,6 +131,69 @@ def test_a_forward_that_is_called_directly_is_a_span_once_it_was_noticed(
         torch.jit.script(model)  # finds the names that the method uses
     collector.stop()
     assert CallsItself.forward is forward
+
+
+def test_every_class_that_one_function_makes_gets_its_spans(started: Started, read: Read) -> None:
+    def make() -> nn.Module:
+        class Made(CallsItself):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return self.inner(x)
+
+        return Made()
+
+    started(ForwardCollector())
+    models = [make(), make()]
+
+    for model in models:
+        model.forward(torch.ones(1))  # notices
+        model.forward(torch.ones(1))
+
+    assert [row.arg for row in read()][1::2] == [id(model) for model in models]
+
+
+def test_a_forward_of_something_else_is_left_alone(started: Started, read: Read) -> None:
+    inner = nn.ReLU()
+
+    class Trainer:
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return inner(x)
+
+    def forward() -> torch.Tensor:
+        return inner(torch.ones(1))
+
+    started(ForwardCollector())
+
+    with torch.no_grad():
+        for _ in range(2):
+            Trainer().forward(torch.ones(1))
+            forward()
+
+    assert [row.arg for row in read()] == [id(inner)] * 4  # no failure, no span of theirs
+
+
+def test_a_class_that_is_pickled_by_value_loads_without_stepscope(
+    started: Started, tmp_path: Path
+) -> None:
+    cloudpickle = pytest.importorskip("cloudpickle")
+
+    class Local(CallsItself):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.inner(x)
+
+    started(ForwardCollector())
+    with torch.no_grad():
+        for _ in range(2):
+            Local().forward(torch.ones(1))
+
+    saved = tmp_path / "class.pkl"
+    saved.write_bytes(cloudpickle.dumps(Local.forward))
+    program = (
+        "import sys, pickle, torch; sys.modules['stepscope'] = None;"
+        "forward = pickle.load(open(sys.argv[1], 'rb'));"
+        "print(forward(type('M', (), {'inner': torch.nn.ReLU()})(), torch.ones(1)).item())"
+    )
+    run = [sys.executable, "-c", program, str(saved)]
+    assert subprocess.check_output(run, text=True, timeout=60) == "1.0\n"
 
 
 def test_an_exception_in_a_direct_forward_has_no_frames_of_ours(

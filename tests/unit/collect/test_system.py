@@ -116,11 +116,34 @@ def test_what_cannot_be_read_is_not_sampled(recorder: Recorder, read: Read, tmp_
     assert {row.name for row in read()} <= {names.HOST_CPU_COUNT}
 
 
-def test_host_files_are_read_as_the_kernel_writes_them(
-    recorder: Recorder, read: Read, tmp_path: Path
+def test_under_a_quota_nobody_knows_who_else_would_have_used_the_cpus(
+    recorder: Recorder, read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    proc, group = tmp_path / "proc", tmp_path / "sys" / "fs" / "cgroup"
+    (proc / str(os.getpid())).mkdir(parents=True)
+    (proc / str(os.getpid()) / "cgroup").write_text("0::/\n")
+    (proc / "stat").write_text("cpu  9 0 0 9 9 0 0 0\ncpu0 9 0 0 9 9 0 0 0\n")
+    group.mkdir(parents=True)
+    (group / "cpu.max").write_text("150000 100000\n")
+
+    Host(os.getpid(), str(proc), str(tmp_path / "sys")).sample(recorder)
+
+    found = {row.name: row.value for row in read()}
+    assert found[names.HOST_CPU_COUNT] == 1.5
+    assert names.HOST_CPU_BUSY_NS not in found
+
+
+def test_host_files_are_read_as_the_kernel_writes_them(
+    recorder: Recorder, read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2}, raising=False)
     files = {
-        "stat": "cpu  100 10 50 900 30 1 2 3 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n",
+        # The program may run on the CPUs 0 and 2.
+        "stat": (
+            "cpu  100 10 50 900 30 1 2 3 0 0\ncpu0 10 1 5 90 3 0 0 1 0 0\n"
+            "cpu1 80 8 40 720 24 1 2 1 0 0\ncpu2 10 1 5 90 3 0 0 1 0 0\nintr 1 2 3\n"
+        ),
         "meminfo": "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  400 kB\n",
         "vmstat": "nr_free_pages 1\npswpin 7\npswpout 8\n",
         "diskstats": (
@@ -144,8 +167,8 @@ def test_host_files_are_read_as_the_kernel_writes_them(
 
     found = {row.name: row.value for row in read()}
     tick_ns = 1e9 / os.sysconf("SC_CLK_TCK")
-    assert found[names.HOST_CPU_BUSY_NS] == 166 * tick_ns
-    assert found[names.HOST_CPU_IOWAIT_NS] == 30 * tick_ns
+    assert found[names.HOST_CPU_BUSY_NS] == 34 * tick_ns
+    assert found[names.HOST_CPU_IOWAIT_NS] == 6 * tick_ns
     assert found[names.HOST_MEMORY_AVAILABLE_BYTES] == 400 * 1024
     assert found[names.HOST_SWAP_IN_PAGES] == 7
     assert found[names.HOST_DISK_READ_BYTES] == 100 * 512

@@ -47,6 +47,11 @@ def test_the_headline_of_a_computing_loop_recommends_what_to_do_first() -> None:
         ("input-cpu", "Input-bound: computing samples takes 62 % of the loop"),
         ("precision", "Compute-bound: a higher precision than needed takes 62 % of the loop"),
         ("logging-io", "Host-bound: writing logs takes 62 % of the loop"),
+        ("device-sync", "Host-bound: waiting for the GPU in every step takes 62 % of the loop"),
+        (
+            "host-overhead",
+            "Host-bound: Python and dispatch overhead between operators takes 62 % of the loop",
+        ),
         (
             "communication",
             "Communication-bound: communication between ranks takes 62 % of the loop",
