@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.advise.gain import at
+from stepscope.advise.gain import about, at
 from stepscope.model.finding import Finding, Recommendation
 
 __all__ = [
@@ -42,7 +42,7 @@ def slowdown(finding: Finding) -> Recommendation:
 
 def _back(finding: Finding) -> tuple[float, float] | None:
     ratio = finding.measures.get("ratio")
-    return (1.0, ratio) if ratio is not None and ratio > 1.0 else None
+    return about(ratio) if ratio is not None and ratio > 1.0 else None
 
 
 def anomaly(finding: Finding) -> Recommendation:

@@ -96,4 +96,4 @@ def test_an_optimizer_that_is_fused_already_is_not_changed() -> None:
     assert changes_for(found("optimizer", 0.3, one_by_one=0.0)) == ()
     fused = changes_for(found("optimizer", 0.5, one_by_one=1.0, fused_ratio=0.2))[0]
     assert fused.settings == {"fused": True}
-    assert fused.predicted == pytest.approx(1 / (1 - 0.5 * 0.8))
+    assert fused.expected_speedup == pytest.approx((1 / 0.6 / 1.1, 1 / 0.6))
