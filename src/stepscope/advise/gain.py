@@ -21,9 +21,9 @@ def between(finding: Finding, least: float, most: float = 1.0) -> tuple[float, f
     >>> [round(end, 2) for end in between(Finding("gc", "", 0.5, 0.5, 0.9), 0.8, 1.0)]
     [1.52, 2.0]
     """
-    if finding.share * most >= 1.0:
+    if finding.saved * most >= 1.0:
         return None
-    low, high = 1.0 / (1.0 - finding.share * least), 1.0 / (1.0 - finding.share * most)
+    low, high = 1.0 / (1.0 - finding.saved * least), 1.0 / (1.0 - finding.saved * most)
     return decidable((about(low)[0], high))
 
 

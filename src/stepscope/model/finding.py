@@ -10,7 +10,9 @@ from stepscope.model.change import Change
 from stepscope.model.kinds import KINDS, BottleneckType
 from stepscope.model.plain import AnyNumber, Factor, Known, Share
 
-__all__ = ["Finding", "Location", "Recommendation"]
+__all__ = ["CPU_WAIT_SHARE", "Finding", "Location", "Recommendation"]
+
+CPU_WAIT_SHARE = "cpu_wait_share"  # among the measures: of the loop, in findings of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,14 @@ class Finding:
     def max_speedup(self) -> float | None:
         """Amdahl: how much faster the loop would be if this cost nothing; None when it is all, and
         for what costs bytes, not time."""
-        return 1.0 / (1.0 - self.share) if self.share < 1.0 and not self.is_of_memory else None
+        return 1.0 / (1.0 - self.saved) if self.saved < 1.0 and not self.is_of_memory else None
+
+    @property
+    def saved(self) -> float:
+        """The part of the loop that goes with it: its share, and of the waiting for a CPU, which
+        has findings of its own, the part that fell into it."""
+        waited = self.measures.get(CPU_WAIT_SHARE, 0.0)
+        return min(1.0, self.share / (1.0 - waited)) if waited < 1.0 else 1.0
 
     @property
     def is_of_memory(self) -> bool:
