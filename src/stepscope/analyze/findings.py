@@ -57,8 +57,8 @@ def findings(
     """What the loop loses time to, the most expensive first, then the computation itself, then
     what could make that cheaper, then memory. Memory that is about to end the run comes first.
 
-    Only what reaches its kind's moderate share is listed. Shares are those of the steady loop, after
-    its warm-up, and disjoint: they add up to the part of it that is explained. [] without a loop.
+    Only what reaches its kind's moderate share is listed. Shares are those of the loop after its
+    warm-up, and disjoint: they add up to the part of it that is explained. [] without a loop.
     """
     whole = Whole([steady(loop) for loop in loops if loop.wall_ns], resources)
     if not whole.loops:

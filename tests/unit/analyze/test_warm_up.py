@@ -22,6 +22,7 @@ from tests.unit.analyze.made import (
     next_,
     optimizer,
 )
+from tests.unit.report.made_summary import summary_of
 
 WORKERS = '{"workers": 1, "persistent_workers": false}'
 
@@ -81,6 +82,13 @@ def test_workers_that_start_anew_for_every_pass_are_no_warm_up() -> None:
     both = steady(passes(first=100.0, each=200.0))
     assert (both.warm_up_steps, both.warm_up_ns) == (1, 121e6)
     assert both.phases[Phase.INPUT_WAIT].wall_ns == (4 * 200 + 20 * 1 + 3 * 1) * 1e6
+
+
+def test_the_summary_shows_the_warm_up_and_phases_of_all_steps() -> None:
+    summary = summary_of(trained())
+    assert (summary.steps.count, summary.steps.warm_up) == (20, 1)
+    assert summary.steps.warm_up_ms == pytest.approx(540.0)
+    assert sum(part.ms for part in summary.breakdown) == pytest.approx(summary.wall_ms)
 
 
 @pytest.mark.parametrize(

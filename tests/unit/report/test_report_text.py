@@ -49,6 +49,14 @@ def test_a_report_can_be_written_in_any_encoding_and_stays_within_80_columns(enc
         assert "4.00x" in text
 
 
+def test_warm_up_has_a_line_of_its_own() -> None:
+    summary = input_bound()
+    assert "warm-up" not in rendered(summary)
+    slow_start = replace(summary, steps=replace(summary.steps, warm_up=2, warm_up_ms=5001.0))
+    said = "the first 2 steps took 5,001 ms (25 %): findings are about the steps after them"
+    assert f"warm-up         {said}" in rendered(slow_start, width=120)
+
+
 def test_a_narrow_terminal_does_not_break_it() -> None:
     assert max(map(len, rendered(input_bound(), width=40).splitlines())) <= 40
 
