@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from stepscope.model.finding import Finding, Location
+from stepscope.model.finding import Finding, Location, gain_between
 
-__all__ = ["about", "at", "between", "decidable"]
+__all__ = ["at", "between", "decidable"]
 
-# How far the gain of a fix was from the share that it removes, in nine of ten programs of the
-# generator (tests/faults/generate): the fix leaves something, and shares are measured.
-DOUBT: Final = 1.1
 WIDEST: Final = 2.0  # a range whose ends are further apart decides nothing
 
 
@@ -19,17 +16,11 @@ def between(finding: Finding, least: float, most: float = 1.0) -> tuple[float, f
     both are known from what the change does; None when it is all of the time, or anything.
 
     >>> [round(end, 2) for end in between(Finding("gc", "", 0.5, 0.5, 0.9), 0.8, 1.0)]
-    [1.52, 2.0]
+    [1.56, 2.22]
     """
     if finding.saved * most >= 1.0:
         return None
-    low, high = 1.0 / (1.0 - finding.saved * least), 1.0 / (1.0 - finding.saved * most)
-    return decidable((about(low)[0], high))
-
-
-def about(gain: float) -> tuple[float, float]:
-    """A gain of at least 1 that was computed, with the doubt that is left."""
-    return max(1.0, gain / DOUBT), gain
+    return decidable(gain_between(finding.saved * least, finding.saved * most))
 
 
 def decidable(expected: tuple[float, float]) -> tuple[float, float] | None:

@@ -30,7 +30,7 @@ def test_a_report_says_verdict_breakdown_finding_advice_and_cost() -> None:
     assert lines[2] == "Input-bound: computing samples takes 75 % of the loop."
     assert "input wait   300.10  75.0 %  ██████████████████████▌" in text
     assert (
-        "1. input-cpu  75 % of the time · up to 4.00× faster without it · confidence 99 %" in text
+        "1. input-cpu  75 % of the time · up to 4.45× faster without it · confidence 99 %" in text
     )
     assert "data.py:12 in D.__getitem__" in text
     assert "DataLoader(..., num_workers=3, persistent_workers=True)" in text
