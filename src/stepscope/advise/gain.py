@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from stepscope.model.finding import Finding, Location
+from typing import Final
 
-__all__ = ["at", "between"]
+from stepscope.model.finding import Finding, Location, gain_between
+
+__all__ = ["at", "between", "decidable"]
+
+WIDEST: Final = 2.0  # a range whose ends are further apart decides nothing
 
 
 def between(finding: Finding, least: float, most: float = 1.0) -> tuple[float, float] | None:
-    """How much faster the loop is when between `least` and `most` of the cost are saved; None
-    when it is all of the time.
+    """How much faster the loop is when between `least` and `most` of the cost are saved, where
+    both are known from what the change does; None when it is all of the time, or anything.
 
-    >>> between(Finding("gc", "", 0.5, 0.5, 0.9), 0.0, 0.5)
-    (1.0, 1.3333333333333333)
+    >>> [round(end, 2) for end in between(Finding("gc", "", 0.5, 0.5, 0.9), 0.8, 1.0)]
+    [1.56, 2.22]
     """
-    if finding.share * most >= 1.0:
+    if finding.saved * most >= 1.0:
         return None
-    return 1.0 / (1.0 - finding.share * least), 1.0 / (1.0 - finding.share * most)
+    return decidable(gain_between(finding.saved * least, finding.saved * most))
+
+
+def decidable(expected: tuple[float, float]) -> tuple[float, float] | None:
+    """None: the range is so wide that the gain is not known."""
+    low, high = expected
+    return expected if high <= WIDEST * low else None
 
 
 def at(location: Location) -> str:

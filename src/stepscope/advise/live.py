@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepscope.advise.gain import at
-from stepscope.model.finding import Finding, Recommendation
+from stepscope.model.finding import Finding, Recommendation, gain_between
 
 __all__ = [
     "anomaly",
@@ -42,7 +42,9 @@ def slowdown(finding: Finding) -> Recommendation:
 
 def _back(finding: Finding) -> tuple[float, float] | None:
     ratio = finding.measures.get("ratio")
-    return (1.0, ratio) if ratio is not None and ratio > 1.0 else None
+    if ratio is None or ratio <= 1.0:
+        return None
+    return gain_between(1.0 - 1.0 / ratio, 1.0 - 1.0 / ratio)
 
 
 def anomaly(finding: Finding) -> Recommendation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stepscope.advise.gain import at, between
+from stepscope.advise.gain import at, between, decidable
 from stepscope.advise.loader_formula import (
     IPC_BOUND_S,
     ITERABLE_RISK,
@@ -47,10 +47,10 @@ def _workers_by_playing(finding: Finding, loader: Loader) -> Recommendation | No
     if now == 0:  # what sending costs is not known: at worst it eats up the gain
         half = IPC_BOUND_S / 2
         worst = workers_gain(finding, loader, replace(loader, send_s=half, receive_s=half), workers)
-        if worst[1] < 1.0:
-            return None
         low = worst[0]
-    expected = (low, high)
+    if low < 1.0:
+        return None  # it may lose
+    expected = decidable((low, high))
     if workers == 0:
         return Recommendation(
             title="Make batches in the training process: sending them costs more than it saves",
@@ -79,7 +79,6 @@ def cheaper_collate(finding: Finding) -> Recommendation:
         title="Put batches together with fewer and larger operations",
         action="One torch.stack or torch.from_numpy for the whole batch in place of loops over"
         f" its samples; pad to the longest of the batch{at(finding.location)}",
-        expected_speedup=between(finding, 0.0),
     )
 
 
@@ -98,7 +97,6 @@ def cheaper_sending(finding: Finding) -> Recommendation:
         title="Send less from the workers, and as tensors",
         action="Return torch tensors rather than numpy arrays from collate_fn; send uint8 and"
         " convert it in the training process",
-        expected_speedup=between(finding, 0.0),
     )
 
 
@@ -109,7 +107,7 @@ def even_out(finding: Finding) -> Recommendation:
     if loader is not None and workers > 1:
         free = replace(loader, in_order=False, prefetch=2 * loader.prefetch)
         expected = workers_gain(finding, loader, free, workers)
-        if expected[1] >= WORTH_IT:
+        if expected[0] >= 1.0 and expected[1] >= WORTH_IT:
             return Recommendation(
                 title="Let other batches pass a slow one",
                 action=f"DataLoader(..., in_order=False, prefetch_factor={free.prefetch}); or:"
@@ -120,7 +118,6 @@ def even_out(finding: Finding) -> Recommendation:
     return Recommendation(
         title="Make the slowest samples cheaper",
         action=slow,
-        expected_speedup=between(finding, 0.0),
     )
 
 
@@ -131,29 +128,23 @@ def keep_workers(finding: Finding) -> Recommendation:
         return Recommendation(
             title="Start fewer workers, or make them cheaper to start",
             action="Use fewer workers and keep imports and open files out of the dataset's module",
-            expected_speedup=(1.0, finding.max_speedup) if finding.max_speedup else None,
         )
-    saved = finding.share * (passes - 1) / passes  # all starts but the first
     return Recommendation(
         title="Keep the workers alive between passes over the data",
         action="DataLoader(..., persistent_workers=True)",
-        expected_speedup=(1.0, 1.0 / (1.0 - saved)),
+        expected_speedup=between(finding, (passes - 1) / passes),  # all starts but the first
     )
 
 
 def _cheaper(finding: Finding) -> Recommendation:
     """More workers would not help: each batch has to cost less."""
-    highest = finding.max_speedup
-    expected = (1.0, highest) if highest is not None else None
     if finding.kind in ("input-io", "input-network"):
         return Recommendation(
             title="Bring the data nearer: cache it, store it in fewer and larger files",
             action="Read each sample once and keep it in memory or on a local disk",
-            expected_speedup=expected,
         )
     return Recommendation(
         title="Make a batch cheaper: do less for each sample, or do it once and keep it",
         action=f"Move work out of __getitem__{at(finding.location)}: precompute, cache, or give the"
         " dataset __getitems__",
-        expected_speedup=expected,
     )

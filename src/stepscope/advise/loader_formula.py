@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepscope.advise.gain import decidable
 from stepscope.advise.throughput import LoaderCosts, best_workers, throughput
 from stepscope.model.finding import Finding, Recommendation
 
@@ -29,13 +30,13 @@ def workers_by_formula(finding: Finding) -> Recommendation | None:
     high = throughput(costs, workers) / now
     if high < WORTH_IT or workers == measures.get("workers"):
         return None
-    low = throughput(_at_worst(finding, costs), workers) / now
+    low = throughput(_at_worst(finding, costs), workers) / now / (1 + _MODEL_ERROR)
     if low < 1:
-        return None  # batches so quick that sending them may eat up the gain
+        return None  # it may lose: batches so quick that sending them eats up the gain, say
     return Recommendation(
         title=f"Let {workers} worker{'s' * (workers > 1)} prepare batches while the model computes",
         action=f"DataLoader(..., num_workers={workers}, persistent_workers=True)",
-        expected_speedup=(low / (1 + _MODEL_ERROR), high),
+        expected_speedup=decidable((low, high)),
         risk=ITERABLE_RISK if measures.get("iterable") else "",
     )
 

@@ -19,9 +19,10 @@ from stepscope.analyze.memory import memory_findings
 from stepscope.analyze.numerics import denormals, double_precision, layout, single_precision
 from stepscope.analyze.recompute import recompute
 from stepscope.analyze.resources import Resources
+from stepscope.analyze.warm_up import steady
 from stepscope.analyze.whole import Whole
 from stepscope.model.details import Details
-from stepscope.model.finding import Finding
+from stepscope.model.finding import CPU_WAIT_SHARE, Finding
 from stepscope.model.kinds import KINDS
 from stepscope.model.phases import Phase
 
@@ -56,10 +57,10 @@ def findings(
     """What the loop loses time to, the most expensive first, then the computation itself, then
     what could make that cheaper, then memory. Memory that is about to end the run comes first.
 
-    Only what reaches its kind's moderate share is listed. Shares are disjoint: they add up to the
-    part of the loop that is explained. [] without a loop.
+    Only what reaches its kind's moderate share is listed. Shares are those of the loop after its
+    warm-up, and disjoint: they add up to the part of it that is explained. [] without a loop.
     """
-    whole = Whole([loop for loop in loops if loop.wall_ns], resources)
+    whole = Whole([steady(loop) for loop in loops if loop.wall_ns], resources)
     if not whole.loops:
         return []
     evidence = Evidence(whole, details or Details())
@@ -78,10 +79,12 @@ def findings(
     claimed = [*budget.claim(_found(_KEPT_WAITING, evidence)), *budget.claim(around)]
     costs = _largest_first(f for f in claimed if _is_worth_attention(f))
     budget = _Budget(whole, lost_in)  # what is too small to be listed stays with the computation
-    costs = [*budget.claim(costs), *(f for f in for_cpu if _is_worth_attention(f))]
-    costs = _largest_first(costs)
+    waited = sum(f.share for f in for_cpu)
+    costs = _beside_waiting(budget.claim(costs), waited)
+    costs = _largest_first([*costs, *(f for f in for_cpu if _is_worth_attention(f))])
     claimed += for_cpu
     cheaper = [f for f in budget.claim(cheaper) if _is_worth_attention(f)]
+    cheaper = _beside_waiting(cheaper, waited)
     computing = compute(evidence, budget.left(*KINDS["compute"].phases), claimed)
 
     memory = memory_findings(evidence)
@@ -108,6 +111,13 @@ def _is_worth_a_change(evidence: Evidence, finding: Finding) -> bool:
     whole = evidence.whole
     more = whole.share(Phase.OPTIMIZER) > whole.share(Phase.FORWARD, Phase.BACKWARD)
     return more or (much and finding.measures.get("one_by_one") == 1.0)
+
+
+def _beside_waiting(found: Iterable[Finding], waited: float) -> list[Finding]:
+    """`waited`: the share of the loop that findings about waiting for a CPU have."""
+    if not waited:
+        return list(found)
+    return [replace(f, measures={**f.measures, CPU_WAIT_SHARE: waited}) for f in found]
 
 
 def _largest_first(found: Iterable[Finding]) -> list[Finding]:

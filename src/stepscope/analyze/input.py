@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from stepscope.analyze.evidence import Evidence
-from stepscope.analyze.input_costs import batch_costs
+from stepscope.analyze.input_costs import BatchCosts, batch_costs
 from stepscope.analyze.input_stages import stage_findings
 from stepscope.analyze.judge import confidence, separation, severity
 from stepscope.analyze.loader_facts import (
@@ -36,9 +36,9 @@ def input_findings(evidence: Evidence) -> Iterator[Finding]:
     waited_ns = float(whole.wall(Phase.INPUT_WAIT))
     if not waited_ns:
         return
-    startup_ns = sum(_startup_ns(whole, use) for loop in whole.loops for use in loop.loaders)
-    startup_ns = min(startup_ns, waited_ns)
     costs = batch_costs(evidence)
+    startup_ns = sum(_startup_ns(whole, use, costs) for loop in whole.loops for use in loop.loaders)
+    startup_ns = min(startup_ns, waited_ns)
     moderate = KINDS["input-worker-startup"].moderate_share
     named = startup_ns >= min(moderate * whole.wall_ns, (1.0 - Signal.DOMINANT) * waited_ns)
     if startup_ns > waited_ns / 2 or (costs is not None and startup_ns and named):
@@ -140,16 +140,21 @@ def _reading(whole: Whole, children: bool) -> tuple[tuple[str, ...], tuple[str, 
     return (evidence,), ("Whether it waited for a network, a lock or a sleep was not measured.",)
 
 
-def _startup_ns(whole: Whole, use: LoaderUse) -> float:
-    """Starting workers: iter(), and what the first batch took beyond any other."""
+def _startup_ns(whole: Whole, use: LoaderUse, costs: BatchCosts | None) -> float:
+    """Starting and stopping workers: iter(), the end of an iteration, and what the first batch took
+    beyond making one: as workers measured it, or as long as batches come apart once they run."""
     workers = loader_workers(use)
     if not workers or not use.batches:
         return 0.0
-    if use.batches < 2 * workers * use.iterations:
-        return float(use.iter_ns)  # too few batches to know what one takes once workers run
-    running_ns = whole.wall_ns / len(whole.loops) - use.iter_ns - use.first_ns
-    a_batch_ns = workers * running_ns / use.batches
-    return use.iter_ns + max(0.0, use.first_ns - use.iterations * a_batch_ns)
+    around_ns = float(use.iter_ns + use.last_ns)
+    if costs is not None:
+        a_batch_ns = 1e6 * (costs.made_ms + costs.receive_ms)
+    elif use.batches < 2 * workers * use.iterations:
+        return around_ns  # too few batches to know what one takes once workers run
+    else:
+        running_ns = whole.wall_ns / len(whole.loops) - around_ns - use.first_ns
+        a_batch_ns = workers * running_ns / use.batches
+    return around_ns + max(0.0, use.first_ns - use.iterations * a_batch_ns)
 
 
 def _worker_startup(evidence: Evidence, startup_ns: float) -> Finding:

@@ -84,12 +84,12 @@ def split_wait(costs: BatchCosts, wait_ms: float, own_ms: float) -> dict[str, fl
     """The wait for a batch by its causes: "cpu", "blocked", "collate", "ipc", "skew"; sum: 1.
 
     `own_ms`: what training takes for a batch besides. What workers take longer than that, however
-    evenly their work comes, divides as their time does. Of the rest, what the training thread
-    spends on receiving is its own. Workers that could keep up on average, and do not, are held up
-    by slow samples: batches come in order. Only a sample that takes longer than training takes for
-    a batch can do that.
+    evenly their work comes, goes to what would end it, the largest first. Of the rest, what the
+    training thread spends on receiving is its own. Workers that could keep up on average, and do
+    not, are held up by slow samples: batches come in order. Only a sample that takes longer than
+    training takes for a batch can do that.
     """
-    steady, received, late = 1.0, 0.0, 0.0
+    received, late = 0.0, 0.0
     if costs.workers and wait_ms:
         lacking_ms = costs.made_ms / costs.workers - own_ms
         steady = min(1.0, max(0.0, lacking_ms / wait_ms))
@@ -99,20 +99,35 @@ def split_wait(costs: BatchCosts, wait_ms: float, own_ms: float) -> dict[str, fl
         if costs.receiver_busy >= Signal.SATURATED:
             steady, received = 0.0, 1.0
         late = 1.0 - steady - received if held_up else 0.0
-    made_ms = max(costs.made_ms, 1e-9)
-    samples = costs.samples_ms / made_ms
-    of_tail = samples * costs.tail
-    usual = samples - of_tail  # what is not skew divides over the others
-    others = usual + (costs.collate_ms + costs.send_ms) / made_ms
-    rest = 1.0 - received - late
-    scale = rest * (1.0 - of_tail) / others if others > 0 else 0.0
-    return {
-        "cpu": scale * usual * (1.0 - costs.fetched),
-        "blocked": scale * usual * costs.fetched,
-        "collate": scale * costs.collate_ms / made_ms,
-        "ipc": scale * costs.send_ms / made_ms + received,
-        "skew": late + rest * of_tail,
+    usual_ms = costs.samples_ms * (1.0 - costs.tail)
+    made = {
+        "cpu": usual_ms * (1.0 - costs.fetched),
+        "blocked": usual_ms * costs.fetched,
+        "collate": costs.collate_ms,
+        "ipc": costs.send_ms,
+        "skew": costs.samples_ms * costs.tail,
     }
+    parts = _by_what_ends_it(made, own_ms * costs.workers)
+    rest = 1.0 - received - late
+    parts = {name: rest * part for name, part in parts.items()}
+    return parts | {"ipc": parts["ipc"] + received, "skew": parts["skew"] + late}
+
+
+def _by_what_ends_it(made: Mapping[str, float], free_ms: float) -> dict[str, float]:
+    """How a wait divides between the parts of the work behind it, of which `free_ms` cost nothing:
+    the work is done while training computes. Each part has what the wait is shorter without it and
+    those before it, the largest first. Sum: 1, or all 0 where there is no work.
+    """
+    left_ms = sum(made.values())
+    if left_ms <= free_ms:
+        free_ms = 0.0  # it should not wait at all: they all have their part in it
+    lacking_ms = max(left_ms - free_ms, 1e-9)
+    parts = {}
+    for name in sorted(made, key=lambda name: -made[name]):
+        before_ms = max(0.0, left_ms - free_ms)
+        left_ms -= made[name]
+        parts[name] = (before_ms - max(0.0, left_ms - free_ms)) / lacking_ms
+    return parts
 
 
 def without_fragments(parts: dict[str, float], share: float) -> dict[str, float]:

@@ -34,6 +34,7 @@ class LoaderUse:
         self.wait_ns = 0  # iter() and next() together
         self.iter_ns = 0  # iter(): starting workers
         self.first_ns = 0  # the first next() of each iteration
+        self.last_ns = 0  # next() without a batch, at the end of one: workers are stopped there
 
 
 class GcUse:
@@ -78,6 +79,8 @@ class Loop:
     dropped_events: int
     open_span: OpenSpan | None
     track: int = 0  # number of the training thread; that of the main thread is the pid
+    warm_up_steps: int = 0  # that were left out at its start (analyze/warm_up.py)
+    warm_up_ns: int = 0
 
     @property
     def wall_ns(self) -> int:

@@ -9,6 +9,7 @@ from stepscope.analyze.coverage import coverage
 from stepscope.analyze.loop import Loop
 from stepscope.analyze.overhead import OwnCost, overhead
 from stepscope.analyze.resources import Resources
+from stepscope.analyze.warm_up import steady
 from stepscope.analyze.whole import Whole
 from stepscope.analyze.words import bytes_text, duration
 from stepscope.model.finding import Finding
@@ -94,6 +95,7 @@ def _steps(whole: Whole, reference_ns: Sequence[float]) -> StepsSummary:
         (d for loop in whole.loops for d in loop.durations_ns), (0.01, 0.5, 0.95, 1.0)
     )
     reference = quantile(reference_ns, 0.05)
+    after = [steady(loop) for loop in whole.loops]
     count = max(loop.steps for loop in whole.loops)
     wall_ns = whole.wall_ns / len(whole.loops)
     return StepsSummary(
@@ -107,6 +109,8 @@ def _steps(whole: Whole, reference_ns: Sequence[float]) -> StepsSummary:
         micro_batches=max(loop.micro_batches for loop in whole.loops),
         reference_us=None if reference is None else reference / 1e3,
         found_by=whole.loops[0].found_by.name.lower(),
+        warm_up=max(loop.warm_up_steps for loop in after),
+        warm_up_ms=_mean_ms([loop.warm_up_ns for loop in after]) or 0.0,
     )
 
 

@@ -205,7 +205,9 @@ class Tally:
         if iterator in self._fresh:
             self._fresh.discard(iterator)
             use.first_ns += lasted_ns
-        if not row[7] & FAILED:
+        if row[7] & FAILED:
+            use.last_ns += lasted_ns
+        else:
             use.batches += 1
             batches[iterator] = batches.get(iterator, 0) + 1
 

@@ -129,17 +129,30 @@ class Whole:
         if not workers or not children.run_delay_cores or children.cpu_cores is None or not cpus:
             return 0.0, False
         wanted = children.cpu_cores + children.run_delay_cores
-        share = children.run_delay_cores / wanted * self.lasted(Phase.INPUT_WAIT) / self.wall_ns
+        waited_ns = children.run_delay_cores / wanted * self.lasted(Phase.INPUT_WAIT)
+        waited_ns = min(waited_ns, self._off_cpu_ns(Phase.INPUT_WAIT))
         most = max(cpus, workers * len(self.loops))
-        return share, wanted >= Signal.WANTED_PER_CPU * most
+        return waited_ns / self.wall_ns, wanted >= Signal.WANTED_PER_CPU * most
+
+    def _off_cpu_ns(self, phase: Phase) -> float:
+        """In which the training thread neither ran nor waited for a CPU."""
+        return max(
+            0.0, self.lasted(phase) - (self._cpu_ns(phase) or 0) - self._thread_waited[phase]
+        )
 
     @cached_property
     def _waited(self) -> dict[Phase, float]:
-        """Waiting for a CPU, by phase, in ns. A thread that runs more has to wait more: the delay
+        """Waiting for a CPU, by phase, in ns."""
+        for_workers = self.cpu_wait.workers * self.wall_ns
+        waited = self._thread_waited
+        return {**waited, Phase.INPUT_WAIT: waited[Phase.INPUT_WAIT] + for_workers}
+
+    @cached_property
+    def _thread_waited(self) -> dict[Phase, float]:
+        """By the training thread itself. A thread that runs more has to wait more: the delay
         divides by the time on the CPU, and no phase has more of it than it was off the CPU."""
         waited = dict.fromkeys(Phase, 0.0)
-        wait = self.cpu_wait
-        left = wait.thread * self.wall_ns
+        left = self._thread_delay * self.wall_ns
         ran = {phase: float(self._cpu_ns(phase) or 0) for phase in Phase}
         room = {phase: max(0.0, self.lasted(phase) - ran[phase]) for phase in Phase}
         for weights in (ran, ran, ran, room):  # what finds no room in one goes to the others
@@ -151,7 +164,6 @@ class Whole:
                 waited[phase] += taken
                 room[phase] -= taken
                 left -= taken
-        waited[Phase.INPUT_WAIT] += min(wait.workers * self.wall_ns, room[Phase.INPUT_WAIT])
         return waited
 
     @property

@@ -56,6 +56,19 @@ class Windows:
         made._steps_each = self._steps_each
         return made
 
+    def without_start(self, count: int, phases: Sequence[int]) -> Windows:
+        """The same, without these phases and without steps in the first `count` windows."""
+        made = self.copy()
+        for window in range(count):
+            at = window * _WIDTH
+            made._full[at] = 0
+            for place in phases:
+                made._full[at + 1 + place] = made._full[at + 1 + COUNT + place] = 0
+        while count and not any(made._full[:_WIDTH]):
+            del made._full[:_WIDTH]
+            count -= 1
+        return made
+
     def _column(self, place: int) -> list[int]:
         rest: Sequence[int] = self._last[place : place + 1]
         return [*self._full[place::_WIDTH], *rest]

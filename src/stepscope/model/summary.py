@@ -41,6 +41,9 @@ class StepsSummary:
     # What a piece of work that is always the same took at its fastest (5 %): the machine's speed.
     reference_us: Amount | None = None
     found_by: str | None = None  # "optimizer", "backward", "loader" or "forward"
+    # The first steps, where they took longer than all later ones: findings are judged without them.
+    warm_up: Count = 0
+    warm_up_ms: Amount = 0.0
 
 
 class PhaseShare(NamedTuple):

@@ -109,6 +109,7 @@ def _environment(folder: str) -> Environment:
         "bytes": _unbroken(units.bytes_text),
         "amount": units.amount,
         "steps": units.steps_text,
+        "warm_up_text": units.warm_up_text,
         "is_code": _is_code,
         "sentence": _sentence,
         "short": shorten,

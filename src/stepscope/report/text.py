@@ -15,7 +15,7 @@ from stepscope.model.summary import PhaseShare, RankSummary, Summary
 from stepscope.report.checkpointing import checkpointing_parts
 from stepscope.report.figures import speedup
 from stepscope.report.glyphs import Glyphs, glyphs_for
-from stepscope.report.units import duration, factor, percent, steps_text
+from stepscope.report.units import duration, factor, percent, steps_text, warm_up_text
 
 if TYPE_CHECKING:
     from stepscope.model.checkpoint_details import Checkpointing
@@ -189,11 +189,14 @@ class _View:
             yield self._indented(self._text((f"Caveat: {advice.risk}", "dim")), _INDENT + 2)
 
     def _facts(self) -> Table:
-        """Memory, own cost, and what was lost or not seen."""
+        """Warm-up, memory, own cost, and what was lost or not seen."""
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
         table.add_column(no_wrap=True)
         table.add_column(overflow="fold")
+        steps = self._summary.steps
+        warm_up = warm_up_text(steps.warm_up, steps.warm_up_ms, self._summary.wall_ms)
         for title, text in (
+            ("warm-up", warm_up if steps.warm_up else ""),
             ("memory", self._summary.memory.get("text")),
             ("stepscope cost", self._summary.overhead.get("text")),
         ):

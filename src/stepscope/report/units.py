@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepscope.units import percent
 
-__all__ = ["amount", "bytes_text", "duration", "factor", "percent", "steps_text"]
+__all__ = ["amount", "bytes_text", "duration", "factor", "percent", "steps_text", "warm_up_text"]
 
 
 def factor(times: float) -> str:
@@ -44,3 +44,14 @@ def amount(value: float) -> str:
 
 def steps_text(count: int) -> str:
     return "1 step" if count == 1 else f"{count:,} steps"
+
+
+def warm_up_text(steps: int, ms: float, wall_ms: float) -> str:
+    """
+    >>> warm_up_text(2, 3000.0, 12_000.0)
+    'the first 2 steps took 3,000 ms (25 %): findings are about the steps after them'
+    """
+    first = "first step took" if steps == 1 else f"first {steps_text(steps)} took"
+    part = percent(min(1.0, ms / wall_ms)) if wall_ms else "0 %"
+    after = "it" if steps == 1 else "them"
+    return f"the {first} {duration(ms)} ({part}): findings are about the steps after {after}"

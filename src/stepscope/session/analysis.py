@@ -141,6 +141,7 @@ class RunFold:
 
         loops, left_out = self._trainers()
         resources = self._resources_of(loops)
+        judged = self._judged_resources(loops)
         recorded = Recorded(
             resources=resources,
             costs=[*_with_losses(self._program(), pages), self._helpers],
@@ -158,7 +159,7 @@ class RunFold:
             from stepscope.session.device_memory import with_device_memory
 
             self.details = with_device_memory(self.details, self._run)
-        found = advise(findings(loops, resources, self.details))
+        found = advise(findings(loops, judged, self.details))
         return summarize(run, loops, recorded, found)
 
     def progress(self) -> Progress | None:
@@ -176,7 +177,7 @@ class RunFold:
 
         loops = self.rank_loops()
         details = self._details.get(loops, self.sampled())
-        return advise(findings(loops, self._resources_of(loops), details))
+        return advise(findings(loops, self._judged_resources(loops), details))
 
     def stacks_since(self, rank: int, start_ns: int, until_ns: int) -> tuple[PhaseStacks, ...]:
         """Phases of a rank's training thread between two moments of the last minute."""
@@ -197,11 +198,13 @@ class RunFold:
             return None
         from stepscope.analyze.alternatives import worth_a_try
         from stepscope.analyze.evidence import Evidence
+        from stepscope.analyze.warm_up import steady
         from stepscope.analyze.whole import Whole
 
         details = self._details.get(loops, self.sampled())
         ops = [(json.loads(text), count) for text, count in logged]
-        wanted = worth_a_try(Evidence(Whole(loops, self._resources_of(loops)), details), ops)
+        whole = Whole([steady(loop) for loop in loops], self._judged_resources(loops))
+        wanted = worth_a_try(Evidence(whole, details), ops)
         if not wanted:
             return None
         known = details.traits
@@ -223,6 +226,17 @@ class RunFold:
         end_ns = max((loop.end_ns for loop in loops), default=self._last_ns)
         pids = {loop.pid for loop in loops} or {fold.process.pid for fold in self._program()}
         return self._used(start_ns, end_ns, pids)
+
+    def _judged_resources(self, loops: Sequence[Loop]) -> Resources:
+        """Those of the steady loops; where that is too short for samples, of all of the loops, as
+        long as most of them is steady."""
+        from stepscope.analyze.warm_up import steady
+
+        after = [steady(loop) for loop in loops]
+        found = self._resources_of(after)
+        if found.program.cpu_cores is None and all(2 * x.warm_up_ns < x.wall_ns for x in after):
+            return self._resources_of(loops)
+        return found
 
     def sampled(self) -> ResourceFold:
         """What whoever samples the host has seen."""

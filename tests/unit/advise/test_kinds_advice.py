@@ -41,7 +41,7 @@ def test_every_kind_has_advice_that_promises_no_more_than_its_share(kind: str) -
     assert found.automatic == any(not one.alters for one in found.changes)
     if found.expected_speedup is not None:
         low, high = found.expected_speedup
-        assert 1.0 <= low <= high <= 2.0 + 1e-9
+        assert 1.0 <= low <= high <= 1 / 0.45 + 1e-9  # half of the time, and a tenth of doubt
 
 
 def test_workers_come_from_playing_the_measured_loader() -> None:
@@ -93,7 +93,7 @@ def test_values_of_the_program_are_in_the_action() -> None:
 
 def test_a_fused_optimizer_is_promised_what_it_was_measured_to_save() -> None:
     measured = advice("optimizer", 0.5, one_by_one=1.0, fused_ratio=0.2)
-    assert measured.expected_speedup == pytest.approx((1 / 0.6, 1 / 0.6))
+    assert measured.expected_speedup == pytest.approx((1 / 0.64, 1 / 0.56))
     assert advice("optimizer", 0.5, one_by_one=1.0).expected_speedup is None
 
 
@@ -102,4 +102,6 @@ def test_flushing_denormals_is_advised_where_it_helps() -> None:
     useless = advice("denormals", 0.5, ratio=0.2, flush_ratio=1.0)
     assert "set_flush_denormal(True)" in helped.action
     assert useless.action.startswith("clamp")
-    assert helped.expected_speedup == useless.expected_speedup == pytest.approx((2.0, 2.0))
+    assert (
+        helped.expected_speedup == useless.expected_speedup == pytest.approx((1 / 0.55, 1 / 0.45))
+    )

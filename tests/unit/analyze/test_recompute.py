@@ -78,20 +78,21 @@ def test_what_is_not_known_is_said() -> None:
 @pytest.mark.parametrize(
     ("resources", "poor", "title", "speedup"),
     [
-        (AMPLE, False, "Keep activations", (101 / 71, 101 / 71)),
-        (Resources(memory_available_bytes=1e6), True, "Keep activations", (101 / 96, 101 / 96)),
-        (Resources(memory_available_bytes=1e6), False, "Plan which blocks", (1.0, 101 / 71)),
-        (Resources(), False, "Checkpoint only what", (1.0, 101 / 71)),
+        (AMPLE, False, "Keep activations", (101 / 74, 101 / 68)),
+        (Resources(memory_available_bytes=1e6), True, "Keep activations", (101 / 96.5, 101 / 95.5)),
+        (Resources(memory_available_bytes=1e6), False, "Plan which blocks", None),
+        (Resources(), False, "Checkpoint only what", None),
     ],
 )
 def test_the_advice_gains_what_need_not_be_recomputed(
-    resources: Resources, poor: bool, title: str, speedup: tuple[float, float]
+    resources: Resources, poor: bool, title: str, speedup: tuple[float, float] | None
 ) -> None:
     (advised,) = advise([judged(resources, poor=poor)])
     recommended = advised.recommendation
     assert recommended is not None
     assert recommended.title.startswith(title)
-    assert recommended.expected_speedup == pytest.approx(speedup, rel=0.01)
+    given = recommended.expected_speedup
+    assert given is None if speedup is None else given == pytest.approx(speedup, rel=0.01)
     assert "stepscope plan" in recommended.action
 
 

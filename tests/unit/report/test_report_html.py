@@ -94,6 +94,13 @@ def test_the_verdict_comes_first_and_then_what_to_do() -> None:
     assert order == sorted(order)
 
 
+def test_warm_up_is_told_beside_the_phases() -> None:
+    summary = input_bound()
+    slow_start = replace(summary, steps=replace(summary.steps, warm_up=1, warm_up_ms=5001.0))
+    page = Page(render_page(slow_start, made_details(), source))
+    assert "Warm-up: the first step took 5,001 ms (25 %)" in page.words
+
+
 def test_nothing_is_loaded_and_only_our_own_script_and_style_may_run() -> None:
     html = render_page(input_bound(), made_details(), source)
     page = Page(html)

@@ -30,7 +30,7 @@ def test_a_report_says_verdict_breakdown_finding_advice_and_cost() -> None:
     assert lines[2] == "Input-bound: computing samples takes 75 % of the loop."
     assert "input wait   300.10  75.0 %  ██████████████████████▌" in text
     assert (
-        "1. input-cpu  75 % of the time · up to 4.00× faster without it · confidence 99 %" in text
+        "1. input-cpu  75 % of the time · up to 4.45× faster without it · confidence 99 %" in text
     )
     assert "data.py:12 in D.__getitem__" in text
     assert "DataLoader(..., num_workers=3, persistent_workers=True)" in text
@@ -47,6 +47,14 @@ def test_a_report_can_be_written_in_any_encoding_and_stays_within_80_columns(enc
     if encoding == "ascii":
         assert "######" in text
         assert "4.00x" in text
+
+
+def test_warm_up_has_a_line_of_its_own() -> None:
+    summary = input_bound()
+    assert "warm-up" not in rendered(summary)
+    slow_start = replace(summary, steps=replace(summary.steps, warm_up=2, warm_up_ms=5001.0))
+    said = "the first 2 steps took 5,001 ms (25 %): findings are about the steps after them"
+    assert f"warm-up         {said}" in rendered(slow_start, width=120)
 
 
 def test_a_narrow_terminal_does_not_break_it() -> None:
