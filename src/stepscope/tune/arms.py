@@ -34,6 +34,7 @@ class Candidate:
     verdict: Verdict = Verdict.INCONCLUSIVE
     measured: Speedup | None = None
     why: str = ""
+    is_same: bool = False  # its losses were found to be those of the program as it is
     is_left: bool = False  # there was not time enough for all, and others were more promising
 
     @property
