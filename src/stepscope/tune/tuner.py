@@ -224,7 +224,8 @@ class Tuner:
                     self._run(base, one)
             if number + 1 in LOOKS or number == 0:
                 for one in waiting:
-                    one.look(base.figures_s, least_gain)
+                    if one.look(base.figures_s, least_gain):
+                        self._settle_doubt(base, one)
 
     def _affordable(self, base: Arm, waiting: list[Candidate]) -> list[Candidate]:
         """As many as there is time for, the base included; the least promising are left. In a first
@@ -251,37 +252,45 @@ class Tuner:
         if run.outcome is Outcome.MEASURED and base.runs:
             why = self._why_not_same(base, one, run)
         one.take(run)
-        if why:
+        if why and DRAWS_ANEW & {change.name for change in one.arm.changes}:
+            one.doubt = why
+        elif why:
             one.fail(why)
 
     def _why_not_same(self, base: Arm, one: Candidate, run: Measurement) -> str:
         """Only the results of what must keep them are held against the program as it is."""
-        if one.change.alters or one.change.samples != 1.0 or one.is_same:
+        if one.change.alters or one.change.samples != 1.0:
             return ""
-        arm = self._first if self._first is not None and self._first.runs else base
+        arm = self._as_it_is(base)
         why = why_apart(arm.runs[0], run, limits(arm.runs))
         if why and len(arm.runs) == 1:  # how far two runs of the program itself are apart
             self._run_base(arm)
             why = why_apart(arm.runs[0], run, limits(arm.runs))
-        if why and DRAWS_ANEW & {change.name for change in one.arm.changes}:
-            why = self._why_not_same_draws(arm.runs, one, run)
         return why
 
-    def _why_not_same_draws(
-        self, known: Sequence[Measurement], one: Candidate, run: Measurement
-    ) -> str:
-        """With and without the change, both drawing each batch from a seed of its own, the losses
-        have to be the same. Where the random numbers are out of reach, they may not be further off
-        than those of the program with other random numbers."""
+    def _as_it_is(self, base: Arm) -> Arm:
+        return self._first if self._first is not None and self._first.runs else base
+
+    def _settle_doubt(self, base: Arm, one: Candidate) -> None:
+        """Of a change that is faster. With and without it, both drawing each batch from a seed of
+        its own, the losses have to be the same. Where the random numbers are out of reach, they may
+        not be further off than those of the program with other random numbers."""
+        known = self._as_it_is(base).runs
         if self._redrawn is None:
             self._redrawn = self._bench.measure((BATCH_SEEDS,))
+        seeded = None
         if self._redrawn.outcome is Outcome.MEASURED:
             seeded = self._bench.measure((*one.arm.changes, BATCH_SEEDS))
-            if seeded.outcome is Outcome.MEASURED:
-                why = why_apart(self._redrawn, seeded, limits(known))
-                one.is_same = not why
-                return why
-        return why_apart(known[0], run, limits((*known, self._redrawn)))
+        if seeded is not None and seeded.outcome is Outcome.MEASURED:
+            why = why_apart(self._redrawn, seeded, limits(known))
+        else:
+            other = limits((*known, self._redrawn))
+            found = (why_apart(known[0], run, other) for run in one.arm.runs)
+            why = next((why for why in found if why), "")
+        if why:
+            one.fail(why)
+        else:
+            one.doubt, one.verdict = "", Verdict.FASTER
 
     def _measured(self, changes: Sequence[Change]) -> Measurement:
         run = self._bench.measure(changes)

@@ -162,11 +162,18 @@ def test_a_faster_program_that_learns_something_else_is_not_kept() -> None:
 
 
 class Drawing(MadeUp):
-    """A program of twice the speed with a loader that draws other random numbers. losses: factors
-    on those of the program as it is, by the names of the changes."""
+    """A program whose step takes 1 s, and step_s with a loader that draws other random numbers.
+    losses: factors on those of the program as it is, by the names of the changes."""
 
-    def __init__(self, losses: dict[Names, float], seeded: Outcome = Outcome.MEASURED) -> None:
-        super().__init__(lambda names: 0.5 if "loader" in names else 1.0, [[change("loader")]])
+    def __init__(
+        self,
+        losses: dict[Names, float],
+        seeded: Outcome = Outcome.MEASURED,
+        step_s: float = 0.5,
+        runs: int = 10_000,
+    ) -> None:
+        takes = lambda names: step_s if "loader" in names else 1.0  # noqa: E731
+        super().__init__(takes, [[change("loader")]], runs)
         self._losses, self._seeded = losses, seeded
 
     def measure(self, changes: Sequence[Change]) -> Measurement:
@@ -188,6 +195,18 @@ def test_what_draws_other_numbers_is_compared_with_batches_drawn_from_the_same_s
     bench = Drawing({BASE: 1.0, ("loader",): 1.3, SEEDED: 1.1, BOTH: 1.1})
     assert [one.name for one in Tuner(bench).run().kept] == ["loader"]
     assert bench.order.count(SEEDED) == bench.order.count(BOTH) == 1
+
+
+def test_a_loader_that_is_not_faster_is_not_compared_further() -> None:
+    bench = Drawing({BASE: 1.0, ("loader",): 1.3}, step_s=1.5)
+    assert not Tuner(bench).run().kept
+
+
+def test_what_could_not_be_compared_before_the_time_ran_out_is_not_kept() -> None:
+    bench = Drawing({BASE: 1.0, ("loader",): 1.3}, runs=4)
+    tuning = Tuner(bench).run()
+    assert not tuning.kept
+    assert of(tuning.trials, "loader").verdict is Verdict.INCONCLUSIVE
 
 
 def test_a_loader_that_changes_more_than_random_numbers_is_not_kept() -> None:
