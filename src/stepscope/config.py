@@ -146,7 +146,6 @@ class TrialWish(NamedTuple):
     steps: int = 0  # that are made
     seconds: float = 0.0  # from the end of the first step on
     least_steps: int = 0  # made in any case, however long they take
-    seed: int = 0  # of the random numbers, where the program sets none itself
 
 
 class Settings(NamedTuple):

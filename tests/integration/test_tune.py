@@ -14,6 +14,7 @@ import pytest
 pytestmark = pytest.mark.timed
 
 SCRIPTS = Path(__file__).parent / "scripts" / "tuned"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def stepscope(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
         env=kept,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=660,
         check=False,
     )
 
@@ -63,6 +64,39 @@ def test_workers_are_found_proved_written_and_applied(project: Path) -> None:
     assert "waits.py:" in applied.stderr
     # A run is no trial: it writes where it writes.
     assert (project / "log.txt").read_text().count("\n") == 25
+
+
+@pytest.mark.slow
+@pytest.mark.extended
+@pytest.mark.timeout(700)
+def test_the_example_of_the_readme_ends_in_a_proved_gain(project: Path) -> None:
+    """Its samples are augmented with random numbers of its own seed, which workers draw anew."""
+    done = stepscope(project, "tune", "--json", "out.json", str(EXAMPLES / "slow_input.py"))
+    assert done.returncode == 0, done.stderr
+    found = json.loads((project / "out.json").read_text())
+    assert found["kept"] == ["loader"], done.stderr
+    assert found["interval"][0] > 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.extended
+def test_a_file_that_is_synced_in_every_step_is_synced_later_and_holds_the_same(
+    project: Path,
+) -> None:
+    shutil.copy(SCRIPTS / "syncs.py", project)
+    options = ("--budget", "120s", "--steps", "200", "--json", "out.json")
+    done = stepscope(project, "tune", *options, "--only", "logging", "syncs.py")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((project / "out.json").read_text())
+    assert found["kept"] == ["logging"], done.stderr
+    assert (project / "log.txt").read_text() == "of an earlier run\n"
+
+    applied = stepscope(project, "run", "--apply", "stepscope.toml", "-o", "run", "syncs.py")
+    assert applied.returncode == 0, applied.stderr
+    with_change = (project / "log.txt").read_bytes()
+    subprocess.run([sys.executable, "syncs.py"], cwd=project, check=True)
+    assert (project / "log.txt").read_bytes() == with_change
+    assert with_change.count(b"\n") == 400
 
 
 @pytest.mark.slow

@@ -51,6 +51,13 @@ def _logging(finding: Finding) -> Iterator[Change]:
     )
 
 
+def _blocked(finding: Finding) -> Iterator[Change]:
+    """Where the thread mostly waited, it may have been for the disk: os.fsync has no frame of its
+    own, so stacks do not tell. Trying it does, in one run."""
+    if finding.measures.get("busy_share", 1.0) < 0.5:
+        yield Change("logging", "Flush logs once a second", {"seconds": 1.0})
+
+
 def _threads(finding: Finding) -> Iterator[Change]:
     cpus, ranks = finding.measures.get("cpu_count", 1.0), finding.measures.get("ranks", 1.0)
     threads = max(1, int(cpus // ranks))
@@ -180,6 +187,7 @@ _CATALOGUE: Final[dict[str, Callable[[Finding], Iterator[Change]]]] = {
     "gc": _gc,
     "checkpoint-save": _saving,
     "logging-io": _logging,
+    "python-in-loop": _blocked,
     "oversubscription": _threads,
     "optimizer": _optimizer,
     "layout": _layout,

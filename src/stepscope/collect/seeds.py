@@ -7,7 +7,7 @@ from stepscope.collect.imports import when_imported
 __all__ = ["seed_everything"]
 
 
-def seed_everything(seed: int) -> None:
+def seed_everything(seed: int = 0) -> None:
     """Two runs draw the same numbers, unless the program sets its own seeds, which come later."""
     import random
 

@@ -140,7 +140,7 @@ class ProgramBench:
 
     # ---- trials ----
 
-    def measure(self, changes: Sequence[Change], seed: int = 0) -> Measurement:
+    def measure(self, changes: Sequence[Change]) -> Measurement:
         expected_s = statistics.median(self._took_s) if self._took_s else 0.0
         if self.left_s < expected_s:
             raise OutOfTime
@@ -148,7 +148,7 @@ class ProgramBench:
         settings = Settings(
             level=Level.PRODUCTION,
             changes=_as_json(changes),
-            trial=TrialWish(steps=self._steps, seed=seed),
+            trial=TrialWish(steps=self._steps),
         )
         status = run / "status"
         status.mkdir(PRIVATE_FOLDER)

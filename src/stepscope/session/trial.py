@@ -36,7 +36,7 @@ class _Trial:
         self._anchor: int | None = None
         self._steps = 0
         self._until_s = 0.0
-        seed_everything(wish.seed)
+        seed_everything()
         LossCollector().start(recorder)
 
     def seen(self, _: Any) -> None:

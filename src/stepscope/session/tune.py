@@ -16,7 +16,7 @@ from typing import NamedTuple
 from stepscope.errors import UsageError
 from stepscope.launch.command import resolve_command
 from stepscope.model.change import Change
-from stepscope.model.trial import Measurement, Tuning
+from stepscope.model.trial import Tuning
 from stepscope.redact import redact
 from stepscope.session.bench import BenchOptions, ProgramBench
 from stepscope.session.troubles import say
@@ -122,11 +122,7 @@ class _Chosen:
 
     def __init__(self, bench: ProgramBench, options: TuneOptions) -> None:
         self._bench, self._options = bench, options
-        self.tell = bench.tell
-        self.runs_left = bench.runs_left
-
-    def measure(self, changes: Sequence[Change], seed: int = 0) -> Measurement:
-        return self._bench.measure(changes, seed)
+        self.tell, self.measure, self.runs_left = bench.tell, bench.measure, bench.runs_left
 
     def candidates(self, kept: Sequence[Change]) -> Sequence[Change]:
         only, skip = self._options.only, self._options.skip

@@ -34,6 +34,7 @@ class Candidate:
     verdict: Verdict = Verdict.INCONCLUSIVE
     measured: Speedup | None = None
     why: str = ""
+    doubt: str = ""  # why its losses seem to differ, though it may be for other random numbers
     is_left: bool = False  # there was not time enough for all, and others were more promising
 
     @property
@@ -57,7 +58,11 @@ class Candidate:
         if run.outcome is not Outcome.MEASURED:
             self.fail(f"{run.outcome.value}{': ' if run.why else ''}{run.why}")
 
-    def look(self, base_s: Sequence[float], least_gain: float) -> None:
-        """At all runs so far."""
+    def look(self, base_s: Sequence[float], least_gain: float) -> bool:
+        """At all runs so far. True: it is faster, and stays open until the doubt is settled."""
         if self.verdict is not Verdict.FAILED:
             self.verdict, self.measured = judge(base_s, self.arm.figures_s, least_gain)
+        if self.verdict is not Verdict.FASTER or not self.doubt:
+            return False
+        self.verdict = Verdict.INCONCLUSIVE
+        return True

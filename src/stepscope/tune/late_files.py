@@ -1,17 +1,18 @@
-"""Text files whose lines reach the disk together: a flush waits for others to come."""
+"""Files whose lines reach the disk together: a flush or a sync waits for others to come."""
 
 from __future__ import annotations
 
 import io
 import os
+import stat
 import threading
 import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
-from stepscope.descriptor import Descriptor, RawFile
+from stepscope.descriptor import Descriptor, RawFile, identity_of
 
-__all__ = ["LateBuffer", "LateFiles", "Opening"]
+__all__ = ["LateBuffer", "LateFiles", "LateSync", "Opening"]
 
 _BUFFER_BYTES: Final = 1 << 16
 MOST_KEPT: Final = 8  # files that stay open after they were closed
@@ -24,10 +25,11 @@ class LateFiles:
         self, seconds: float, clock: Callable[[], float], fsync: Callable[[int], None]
     ) -> None:
         self.seconds, self.clock, self.fsync = seconds, clock, fsync
-        self.waiting: set[LateBuffer] = set()
+        self.waiting: set[LateBuffer | LateSync] = set()
         self.by_descriptor: dict[int, LateBuffer] = {}
+        self._synced: dict[int, LateSync] = {}  # files that the program has synced, by descriptor
         self.kept: dict[str, LateBuffer] = {}
-        self.noticed: Callable[[LateBuffer], None] = lambda _: None  # flushes of it wait
+        self.noticed: Callable[[str], None] = lambda _: None  # "flushed": that is what waits
         self.aside: Callable[[Callable[[], None]], None] = _in_a_thread
         self.failed: Callable[[BaseException], None] = lambda _: None  # a disk
         self._is_syncing = False
@@ -46,6 +48,24 @@ class LateFiles:
         for one in list(self.waiting):
             if one.is_due:
                 one.do()
+
+    def sync(self, descriptor: int) -> bool:
+        """The program wants a file on the disk. False: it has to wait for that. So it does for the
+        first sync of a file that it opened as it is: one that is synced again is a log."""
+        late = self.by_descriptor.get(descriptor)
+        if late is not None and late.is_on(descriptor):
+            late.sync()
+            return True
+        known = self._synced.get(descriptor)
+        if self.seconds and known is not None and known.is_on(descriptor):
+            known.sync()
+            return True
+        self._synced[descriptor] = LateSync(descriptor, self)
+        return False
+
+    def opened(self, descriptor: int) -> None:
+        """The number stands for another file than before."""
+        self._synced.pop(descriptor, None)
 
     def sync_aside(self, descriptor: int) -> bool:
         """Nobody has to wait for the disk. False: the last one is still at it."""
@@ -128,7 +148,7 @@ class LateBuffer(io.BufferedWriter):
         self._files.waiting.add(self)
         self._waited += 1
         if self._waited == 2:  # one comes with every close
-            self._files.noticed(self)
+            self._files.noticed("flushed")
 
     def sync(self) -> None:
         """The program wants its file on the disk."""
@@ -178,6 +198,54 @@ class LateBuffer(io.BufferedWriter):
         except (OSError, ValueError):
             return False
         return os.path.samestat(there, ours)
+
+
+class LateSync:
+    """Syncs of a file that is no LateBuffer. What the program writes is in the file at once, for
+    everybody to see; only the disk has it later."""
+
+    path: Final = ""  # whoever looks at the file need not wait for this
+
+    def __init__(self, descriptor: int, files: LateFiles) -> None:
+        self._descriptor, self._files = descriptor, files
+        self._opened = identity_of(descriptor)
+        self._own: Descriptor | None = None  # while a sync waits: the program may close its file
+        self._last_s = files.clock()
+        self._waited = 0  # syncs
+
+    @property
+    def is_due(self) -> bool:
+        return self._files.clock() - self._last_s >= self._files.seconds
+
+    def is_on(self, descriptor: int) -> bool:
+        """It is still the same file, and a plain one: syncing a folder is about its names."""
+        found = identity_of(descriptor)
+        return (
+            found is not None
+            and found == self._opened
+            and stat.S_ISREG(os.fstat(descriptor).st_mode)
+        )
+
+    def sync(self) -> None:
+        if self._own is None:
+            self._own = Descriptor(os.dup(self._descriptor))
+        self._files.waiting.add(self)
+        self._waited += 1
+        if self._waited == 1:
+            self._files.noticed("synced")
+        if self.is_due:
+            self.do()
+
+    def do(self) -> None:
+        own = self._own
+        if own is not None and own.is_ours:
+            if not self._files.seconds:
+                self._files.fsync(own.fileno())
+            elif not self._files.sync_aside(own.fileno()):
+                return  # it goes on waiting
+            own.close()
+        self._files.waiting.discard(self)
+        self._own, self._last_s = None, self._files.clock()
 
 
 class Opening(io.BufferedIOBase):

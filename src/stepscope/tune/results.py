@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from stepscope.model.trial import Measurement
 
-__all__ = ["Distance", "distance", "why_not_same"]
+__all__ = ["Distance", "distance", "limits", "why_apart"]
 
 _FIRST: Final = 10  # losses that are compared one by one
 _PARTS: Final = 5  # of the rest, compared by their means
@@ -56,28 +56,24 @@ def _gap(one: float, other: float, size: float) -> float:
     return abs(one - other) / max(abs(one), size)
 
 
-def why_not_same(
-    base: Sequence[Measurement], changed: Measurement, reseeded: Measurement | None = None
-) -> str:
-    """Why the results of a run are not those of the program as it is; "": they are.
-
-    reseeded: a run of the program as it is with other random numbers, where the change may draw
-    them in another order: then no more is asked than that it is not further off than that one.
-    """
-    found = distance(base[0].losses, changed.losses)
-    if found is None:
-        return ""
-    tolerance = _TOLERANCE.get(base[0].dtype, _TOLERANCE["float32"])
-    limits = Distance(tolerance, min(_MOST_GROWN, tolerance * _GROWTH))
-    for other in (*base[1:], *((reseeded,) if reseeded is not None else ())):
-        own = distance(base[0].losses, other.losses)
+def limits(runs: Sequence[Measurement]) -> Distance:
+    """How far a run may be from the first of these and still learn the same: as far as rounding
+    takes it, or some times as far as the others are."""
+    tolerance = _TOLERANCE.get(runs[0].dtype, _TOLERANCE["float32"])
+    found = Distance(tolerance, min(_MOST_GROWN, tolerance * _GROWTH))
+    for other in runs[1:]:
+        own = distance(runs[0].losses, other.losses)
         if own is not None:
-            limits = Distance(
-                max(limits.first, _OWN * own.first), max(limits.later, _OWN * own.later)
-            )
-    if found.first <= limits.first and found.later <= limits.later:
+            found = Distance(max(found.first, _OWN * own.first), max(found.later, _OWN * own.later))
+    return found
+
+
+def why_apart(one: Measurement, other: Measurement, most: Distance) -> str:
+    """Why the losses of two runs are not the same; "": they are."""
+    found = distance(one.losses, other.losses)
+    if found is None or (found.first <= most.first and found.later <= most.later):
         return ""
     far, limit = (
-        (found.first, limits.first) if found.first > limits.first else (found.later, limits.later)
+        (found.first, most.first) if found.first > most.first else (found.later, most.later)
     )
     return f"its losses differ by {far:.2g} of their size (at most {limit:.2g} is rounding)"

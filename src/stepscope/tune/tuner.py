@@ -16,15 +16,16 @@ from stepscope.model.trial import Measurement, Outcome, Speedup, Trial, Tuning, 
 from stepscope.tune.arms import Arm, Candidate
 from stepscope.tune.judge import LEAST_GAIN, LOOKS, is_noisy
 from stepscope.tune.promising import promising
-from stepscope.tune.results import why_not_same
+from stepscope.tune.results import limits, why_apart
 
 __all__ = ["Bench", "OutOfTime", "Tuner"]
 
 MOST_PASSES: Final = 6
 MOST_REPEATS: Final = 4  # of noisy runs: a machine that stays noisy has to be lived with
 BESIDE: Final = 1.01  # what a change has to add to those that are kept already
-# These may draw random numbers in another order, as another seed would.
+# With these a dataset may draw other random numbers than without.
 DRAWS_ANEW: Final = frozenset({"loader", "fetch-threads", "vectorise", "batched"})
+BATCH_SEEDS: Final = Change("batch-seeds", "Draw each batch from a seed of its own")
 
 
 class OutOfTime(Exception):  # noqa: N818 - an end, not an error
@@ -37,7 +38,7 @@ class Bench(Protocol):
     def candidates(self, kept: Sequence[Change]) -> Sequence[Change]:
         """What a profile of the program with these changes suggests, the most promising first."""
 
-    def measure(self, changes: Sequence[Change], seed: int = 0) -> Measurement:
+    def measure(self, changes: Sequence[Change]) -> Measurement:
         """One run. OutOfTime: there is no time for it."""
 
     def tell(self, text: str) -> None:
@@ -60,7 +61,7 @@ class Tuner:
         self._seen_with = -1  # how many changes were kept when it was profiled last
         self._first: Arm | None = None  # the program as it is
         self._speedup: Speedup | None = None
-        self._reseeded: Measurement | None = None
+        self._redrawn: Measurement | None = None  # the program as it is, with BATCH_SEEDS
         self._repeated, self._noisy = 0, 0  # noisy runs: made again, and counted all the same
         self._refused: set[str] = set()
 
@@ -223,7 +224,8 @@ class Tuner:
                     self._run(base, one)
             if number + 1 in LOOKS or number == 0:
                 for one in waiting:
-                    one.look(base.figures_s, least_gain)
+                    if one.look(base.figures_s, least_gain):
+                        self._settle_doubt(base, one)
 
     def _affordable(self, base: Arm, waiting: list[Candidate]) -> list[Candidate]:
         """As many as there is time for, the base included; the least promising are left. In a first
@@ -246,29 +248,55 @@ class Tuner:
 
     def _run(self, base: Arm, one: Candidate) -> None:
         run = self._measured(one.arm.changes)
+        why = ""
+        if run.outcome is Outcome.MEASURED and base.runs:
+            why = self._why_not_same(base, one, run)
         one.take(run)
-        if one.verdict is Verdict.FAILED or not base.runs:
-            return
-        why = self._why_not_same(base, one, run)
-        if why:
+        if why and DRAWS_ANEW & {change.name for change in one.arm.changes}:
+            one.doubt = why
+        elif why:
             one.fail(why)
 
     def _why_not_same(self, base: Arm, one: Candidate, run: Measurement) -> str:
         """Only the results of what must keep them are held against the program as it is."""
         if one.change.alters or one.change.samples != 1.0:
             return ""
-        known = self._first.runs if self._first is not None and self._first.runs else base.runs
-        why = why_not_same(known, run, self._reseeded)
-        if why and self._reseeded is None and DRAWS_ANEW & {c.name for c in one.arm.changes}:
-            self._reseeded = self._measured((), seed=1)
-            why = why_not_same(known, run, self._reseeded)
+        arm = self._as_it_is(base)
+        why = why_apart(arm.runs[0], run, limits(arm.runs))
+        if why and len(arm.runs) == 1:  # how far two runs of the program itself are apart
+            self._run_base(arm)
+            why = why_apart(arm.runs[0], run, limits(arm.runs))
         return why
 
-    def _measured(self, changes: Sequence[Change], seed: int = 0) -> Measurement:
-        run = self._bench.measure(changes, seed)
+    def _as_it_is(self, base: Arm) -> Arm:
+        return self._first if self._first is not None and self._first.runs else base
+
+    def _settle_doubt(self, base: Arm, one: Candidate) -> None:
+        """Of a change that is faster. With and without it, both drawing each batch from a seed of
+        its own, the losses have to be the same. Where the random numbers are out of reach, they may
+        not be further off than those of the program with other random numbers."""
+        known = self._as_it_is(base).runs
+        if self._redrawn is None:
+            self._redrawn = self._bench.measure((BATCH_SEEDS,))
+        seeded = None
+        if self._redrawn.outcome is Outcome.MEASURED:
+            seeded = self._bench.measure((*one.arm.changes, BATCH_SEEDS))
+        if seeded is not None and seeded.outcome is Outcome.MEASURED:
+            why = why_apart(self._redrawn, seeded, limits(known))
+        else:
+            other = limits((*known, self._redrawn))
+            found = (why_apart(known[0], run, other) for run in one.arm.runs)
+            why = next((why for why in found if why), "")
+        if why:
+            one.fail(why)
+        else:
+            one.doubt, one.verdict = "", Verdict.FASTER
+
+    def _measured(self, changes: Sequence[Change]) -> Measurement:
+        run = self._bench.measure(changes)
         while is_noisy(run) and self._repeated < MOST_REPEATS:
             self._repeated += 1
-            run = self._bench.measure(changes, seed)
+            run = self._bench.measure(changes)
         self._noisy += is_noisy(run)
         return run
 

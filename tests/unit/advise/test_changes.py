@@ -97,3 +97,10 @@ def test_an_optimizer_that_is_fused_already_is_not_changed() -> None:
     fused = changes_for(found("optimizer", 0.5, one_by_one=1.0, fused_ratio=0.2))[0]
     assert fused.settings == {"fused": True}
     assert fused.expected_speedup == pytest.approx((1 / 0.64, 1 / 0.56))
+
+
+def test_a_loop_that_is_blocked_may_wait_for_the_disk_and_one_that_computes_does_not() -> None:
+    blocked = changes_for(found("python-in-loop", 0.6, busy_share=0.1))
+    assert [(one.name, one.predicted) for one in blocked] == [("logging", None)]
+    assert changes_for(found("python-in-loop", 0.6, busy_share=0.9)) == ()
+    assert changes_for(found("python-in-loop", 0.6)) == ()

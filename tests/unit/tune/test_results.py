@@ -5,13 +5,17 @@ import math
 import pytest
 
 from stepscope.model.trial import Measurement, Outcome
-from stepscope.tune.results import distance, why_not_same
+from stepscope.tune.results import distance, limits, why_apart
 
 LOSSES = tuple(2.0 - 0.01 * step for step in range(100))
 
 
 def run(losses: tuple[float, ...], dtype: str = "float32") -> Measurement:
     return Measurement(Outcome.MEASURED, losses=losses, dtype=dtype)
+
+
+def why_not_same(base: list[Measurement], other: Measurement) -> str:
+    return why_apart(base[0], other, limits(base))
 
 
 def shifted(by: float) -> tuple[float, ...]:

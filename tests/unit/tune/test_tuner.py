@@ -38,7 +38,7 @@ class MadeUp:
     def candidates(self, kept: Sequence[Change]) -> Sequence[Change]:
         return self._proposals.pop(0) if self._proposals else []
 
-    def measure(self, changes: Sequence[Change], seed: int = 0) -> Measurement:
+    def measure(self, changes: Sequence[Change]) -> Measurement:
         if not self._left:
             raise OutOfTime
         self._left -= 1
@@ -118,10 +118,10 @@ def test_what_a_second_look_finds_is_tried_on_top_of_what_is_kept() -> None:
 
 def test_of_two_settings_of_a_change_the_better_one_is_kept() -> None:
     class ByWorkers(MadeUp):
-        def measure(self, changes: Sequence[Change], seed: int = 0) -> Measurement:
+        def measure(self, changes: Sequence[Change]) -> Measurement:
             workers = changes[0].settings["workers"] if changes else 0
             self._takes = lambda _: {0: 1.0, 1: 0.7, 2: 0.5}[workers]
-            return super().measure(changes, seed)
+            return super().measure(changes)
 
     bench = ByWorkers(lambda _: 1.0, [[change("loader", workers=1), change("loader", workers=2)]])
     tuning = Tuner(bench).run()
@@ -161,16 +161,84 @@ def test_a_faster_program_that_learns_something_else_is_not_kept() -> None:
     assert "losses differ" in of(tuning.trials, "wrong").why
 
 
-def test_a_loader_may_draw_other_numbers_as_another_seed_would() -> None:
-    class Random(MadeUp):
-        def measure(self, changes: Sequence[Change], seed: int = 0) -> Measurement:
-            run = super().measure(changes, seed)
-            shift = 1.02 if changes else 1.01 if seed else 1.0
-            losses = tuple(shift * loss for loss in LOSSES)
-            return Measurement(run.outcome, step_s=run.step_s, steps=40, losses=losses)
+class Drawing(MadeUp):
+    """A program whose step takes 1 s, and step_s with a loader that draws other random numbers.
+    losses: factors on those of the program as it is, by the names of the changes."""
 
-    tuning = Tuner(Random(lambda names: 0.5 if names else 1.0, [[change("loader")]])).run()
-    assert [one.name for one in tuning.kept] == ["loader"]
+    def __init__(
+        self,
+        losses: dict[Names, float],
+        seeded: Outcome = Outcome.MEASURED,
+        step_s: float = 0.5,
+        runs: int = 10_000,
+    ) -> None:
+        takes = lambda names: step_s if "loader" in names else 1.0  # noqa: E731
+        super().__init__(takes, [[change("loader")]], runs)
+        self._losses, self._seeded = losses, seeded
+
+    def measure(self, changes: Sequence[Change]) -> Measurement:
+        run = super().measure(changes)
+        names = self.order[-1]
+        return Measurement(
+            self._seeded if "batch-seeds" in names else run.outcome,
+            step_s=run.step_s,
+            losses=tuple(self._losses[names] * loss for loss in LOSSES),
+        )
+
+
+BASE: Names = ()
+SEEDED = ("batch-seeds",)
+BOTH = ("loader", "batch-seeds")
+
+
+def test_what_draws_other_numbers_is_compared_with_batches_drawn_from_the_same_seeds() -> None:
+    bench = Drawing({BASE: 1.0, ("loader",): 1.3, SEEDED: 1.1, BOTH: 1.1})
+    assert [one.name for one in Tuner(bench).run().kept] == ["loader"]
+    assert bench.order.count(SEEDED) == bench.order.count(BOTH) == 1
+
+
+def test_a_loader_that_is_not_faster_is_not_compared_further() -> None:
+    bench = Drawing({BASE: 1.0, ("loader",): 1.3}, step_s=1.5)
+    assert not Tuner(bench).run().kept
+
+
+def test_what_could_not_be_compared_before_the_time_ran_out_is_not_kept() -> None:
+    bench = Drawing({BASE: 1.0, ("loader",): 1.3}, runs=4)
+    tuning = Tuner(bench).run()
+    assert not tuning.kept
+    assert of(tuning.trials, "loader").verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_loader_that_changes_more_than_random_numbers_is_not_kept() -> None:
+    # GIVEN losses that lie between those of other random numbers, but follow from other batches
+    bench = Drawing({BASE: 1.0, ("loader",): 1.05, SEEDED: 1.1, BOTH: 1.05})
+    tuning = Tuner(bench).run()
+    assert not tuning.kept
+    # 0.05 / 1.1 of the losses that it is compared with
+    assert "losses differ by 0.045 of" in of(tuning.trials, "loader").why
+
+
+@pytest.mark.parametrize(("far", "kept"), [(1.025, True), (1.04, False)])
+def test_random_numbers_out_of_reach_may_move_losses_as_far_as_others_do(
+    far: float, kept: bool
+) -> None:
+    """Other random numbers move them by 1 %, and 3 times that is the limit."""
+    losses = {BASE: 1.0, ("loader",): far, SEEDED: 1.01}
+    bench = Drawing(losses, seeded=Outcome.NOT_APPLIED)
+    assert bool(Tuner(bench).run().kept) is kept
+
+
+def test_a_program_is_run_again_before_a_difference_is_blamed_on_a_change() -> None:
+    # GIVEN a program whose first run is 1 % off all others, with and without changes
+    class Unsteady(MadeUp):
+        def measure(self, changes: Sequence[Change]) -> Measurement:
+            run = super().measure(changes)
+            losses = tuple(loss if len(self.order) == 1 else 1.01 * loss for loss in LOSSES)
+            return Measurement(run.outcome, step_s=run.step_s, losses=losses)
+
+    bench = Unsteady(lambda names: 0.5 if names else 1.0, [[change("gc")]])
+    assert [one.name for one in Tuner(bench).run().kept] == ["gc"]
+    assert bench.order[:3] == [(), ("gc",), ()]
 
 
 def test_what_may_change_results_is_tried_only_where_it_is_allowed() -> None:
@@ -223,8 +291,8 @@ def test_an_interrupt_keeps_what_was_proved_by_then() -> None:
 
 def test_noisy_runs_are_made_again_a_few_times_and_that_is_said() -> None:
     class Noisy(MadeUp):
-        def measure(self, changes: Sequence[Change], seed: int = 0) -> Measurement:
-            run = super().measure(changes, seed)
+        def measure(self, changes: Sequence[Change]) -> Measurement:
+            run = super().measure(changes)
             return Measurement(
                 run.outcome, step_s=run.step_s, losses=LOSSES, foreign_cores=1.0, pressure=0.5
             )

@@ -14,6 +14,7 @@ __all__ = ["NAMES", "injection_class"]
 _MODULES: Final = {
     "autocast": "Autocast",
     "batch": "Batch",
+    "batch-seeds": "BatchSeeds",
     "batched": "Batched",
     "cache": "Cache",
     "compile": "Compile",
@@ -35,7 +36,8 @@ _MODULES: Final = {
     "vectorise": "Vectorise",
     "zero-grad": "ZeroGrad",
 }
-NAMES: Final = tuple(_MODULES)
+# Those that make a program faster. The other one makes two runs comparable.
+NAMES: Final = tuple(name for name in _MODULES if name != "batch-seeds")
 
 
 def injection_class(name: str) -> type[Injection]:

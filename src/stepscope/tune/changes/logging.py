@@ -30,6 +30,10 @@ class Logging(Injection):
     that it opens again and again to append a line stay open. Who looks at such a file, in this
     process or in one that it starts, sees every line. Lines of the last second are lost where the
     process is killed or crashes in C.
+
+    Other files (binary ones, those opened before this was installed) are written as the program
+    writes them. Only their syncs wait, from the second one on: a file that is synced once, before
+    it is closed or renamed, has to be on the disk by then.
     """
 
     name: ClassVar[str] = "logging"
@@ -51,23 +55,22 @@ class Logging(Injection):
             self.patches.replace(os, name, self._syncing)
         atexit.register(self.finish)
 
-    def _noticed(self, late: LateBuffer) -> None:
-        self.told.applied(f"flushed at most every {self._seconds:g} s", users_site())
+    def _noticed(self, participle: str) -> None:
+        self.told.applied(f"{participle} at most every {self._seconds:g} s", users_site())
 
     def _opening(self, opens: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(
             file: Any, mode: Any = "r", buffering: Any = -1, encoding: Any = None,
             errors: Any = None, newline: Any = None, closefd: Any = True, opener: Any = None,
         ) -> Any:  # fmt: skip
-            plain = (file, mode, buffering, encoding, errors, newline, closefd, opener)
-            if mode not in _MODES or is_ours() or opener is not None or buffering == 0:
-                return opens(*plain)
-            path = self._path(file)
-            if path is None:
-                return opens(*plain)
-            late = self._late(path, opens, file, mode)
+            late = None
+            if mode in _MODES and not is_ours() and opener is None and buffering != 0:
+                path = self._path(file)
+                late = None if path is None else self._late(path, opens, file, mode)
             if late is None:
-                return opens(*plain)
+                plain = opens(file, mode, buffering, encoding, errors, newline, closefd, opener)
+                self._files.opened(plain.fileno())
+                return plain
             try:
                 text = io.TextIOWrapper(late, encoding, errors, newline, buffering == 1)
             except BaseException:
@@ -114,11 +117,9 @@ class Logging(Injection):
 
     def _syncing(self, sync: Callable[[Any], None]) -> Callable[..., None]:
         def wrapper(fd: Any) -> None:
-            number = fd if isinstance(fd, int) else getattr(fd, "fileno", int)()
-            late = self._files.by_descriptor.get(number)
-            if late is None or not late.is_on(number):
-                return sync(fd)
-            return late.sync()
+            number = fd if isinstance(fd, int) else getattr(fd, "fileno", lambda: -1)()
+            if is_ours() or not self._files.sync(number):
+                sync(fd)
 
         return hiding(sync, wrapper)
 

@@ -1,4 +1,4 @@
-"""Whether something drew random numbers, and putting the generators back."""
+"""Whether something drew random numbers, seeding the generators and putting them back."""
 
 from __future__ import annotations
 
@@ -22,6 +22,18 @@ class Generators:
     def drawn(self) -> bool:
         """Whether one of them is not in the state it was in."""
         return self._now() != self._states
+
+    def seed(self, number: int) -> None:
+        """All of them, with one number of 32 bits."""
+        import torch
+
+        random.seed(number)
+        torch.default_generator.manual_seed(number)  # torch.manual_seed means all devices
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            numpy.random.seed(number)
+        for generator in self._own:
+            _seed(generator, number)
 
     def put_back(self) -> None:
         """As if nothing had been drawn since."""
@@ -65,6 +77,18 @@ def _state(value: Any) -> Any:
     if isinstance(value, numpy.random.Generator):
         return _plain(value.bit_generator.state)
     return None
+
+
+def _seed(generator: Any, number: int) -> None:
+    import torch
+
+    if isinstance(generator, torch.Generator):
+        generator.manual_seed(number)
+    elif hasattr(generator, "bit_generator"):
+        bits = generator.bit_generator
+        bits.state = type(bits)(number).state
+    else:
+        generator.seed(number)
 
 
 def _set_state(generator: Any, state: Any) -> None:

@@ -214,6 +214,88 @@ def test_other_files_are_opened_as_before(buffered: Counting, tmp_path: Path, mo
     assert buffered.told.done == []  # type: ignore[attr-defined]
 
 
+def plain(way: str, path: Path) -> Any:
+    """A file that is not opened as a text to write."""
+    if way == "descriptor":
+        return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT), "wb")
+    return path.open(way, buffering=0 if way == "wb" else -1)
+
+
+@pytest.mark.parametrize("way", ["ab", "wb", "w+", "descriptor"])
+def test_a_file_that_is_synced_again_and_again_is_written_at_once_and_synced_later(
+    buffered: Counting, tmp_path: Path, way: str
+) -> None:
+    text = way == "w+"
+    with plain(way, tmp_path / "log") as file:
+        for number in range(5):
+            file.write(f"{number}\n" if text else f"{number}\n".encode())
+            file.flush()
+            os.fsync(file.fileno())
+            assert on_disk(tmp_path / "log").endswith(f"{number}\n")
+        assert buffered.synced == 0
+        buffered.now += 1.5
+        buffered.stepped(None)
+        assert buffered.synced == 1  # the disk was asked once for the four after the first
+        os.fsync(file)
+    assert buffered.synced == 1
+    buffered.finish()
+    assert buffered.synced == 2  # and for the last, although the file is closed
+    assert on_disk(tmp_path / "log") == "0\n1\n2\n3\n4\n"
+    told = buffered.told
+    assert told.whats == ["synced at most every 1 s"]  # type: ignore[attr-defined]
+
+
+def test_a_file_that_was_opened_before_is_synced_later_too(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as file:
+        change = Counting({"seconds": 1.0}, Heard())
+        change.install()
+        try:
+            for number in range(5):
+                file.write(f"{number}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            assert change.told.whats == ["synced at most every 1 s"]  # type: ignore[attr-defined]
+        finally:
+            change.undo()
+    assert change.synced == 1
+    assert (tmp_path / "log").read_text() == "0\n1\n2\n3\n4\n"
+
+
+def test_a_file_that_is_synced_once_before_it_takes_its_place_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As checkpoints are written. Numbers of descriptors and of files are used again."""
+    really: list[int] = []
+    monkeypatch.setattr(os, "fsync", really.append)
+    change = Counting({"seconds": 1.0}, Heard())
+    change.install()
+    try:
+        for number in range(5):
+            with (tmp_path / "part").open("wb") as file:
+                file.write(b"state")
+                os.fsync(file.fileno())
+            (tmp_path / "part").replace(tmp_path / "state")
+            assert len(really) == number + 1
+    finally:
+        change.undo()
+    assert change.synced == 0
+
+
+def test_a_folder_is_synced_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    really: list[int] = []
+    monkeypatch.setattr(os, "fsync", really.append)
+    change = Counting({"seconds": 1.0}, Heard())
+    change.install()
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for _ in range(3):
+            os.fsync(folder)
+    finally:
+        os.close(folder)
+        change.undo()
+    assert really == [folder] * 3
+
+
 def test_errors_pass(buffered: Counting, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         (tmp_path / "missing" / "log").open("w")
@@ -259,24 +341,29 @@ import os, sys
 from unittest.mock import Mock
 from stepscope.tune.changes.logging import Logging
 Logging({"seconds": 1000}, Mock()).install()
-log = open("log", "w")
-log.write("last words\\n")
-log.flush()
+log = open("log", sys.argv[2])
+for word in ("last ", "words\\n"):
+    log.write(word.encode() if "b" in sys.argv[2] else word)
+    log.flush()
+    os.fsync(log.fileno())
 if sys.argv[1] == "exit":
     os._exit(3)
 if sys.argv[1] == "fork" and os.fork() == 0:
     sys.exit()
-if sys.argv[1] == "raise":
+if sys.argv[1] == "leave":
     raise SystemExit(4)
+if sys.argv[1] == "raise":
+    raise ValueError("5")
 """
 
 
-@pytest.mark.parametrize(("way", "code"), [("exit", 3), ("fork", 0), ("raise", 4)])
-def test_a_program_that_ends_has_its_last_lines_once(tmp_path: Path, way: str, code: int) -> None:
+@pytest.mark.parametrize("mode", ["w", "wb"])
+@pytest.mark.parametrize(("way", "code"), [("exit", 3), ("fork", 0), ("leave", 4), ("raise", 1)])
+def test_a_program_that_ends_has_its_last_lines_once(
+    tmp_path: Path, way: str, code: int, mode: str
+) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, way],
-        cwd=tmp_path,
-        check=False,
+        [sys.executable, "-c", PROGRAM, way, mode], cwd=tmp_path, check=False, capture_output=True
     )
     assert ended.returncode == code
     assert (tmp_path / "log").read_text() == "last words\n"
