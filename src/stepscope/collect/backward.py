@@ -1,4 +1,4 @@
-"""Runs of the autograd engine, and the Python around them → `backward` spans."""
+"""`backward()` and `autograd.grad()`, with the Python around the engine → `backward` spans."""
 
 from __future__ import annotations
 
@@ -39,10 +39,7 @@ class BackwardCollector(HookingCollector):
                 done=self._watch.after_backward,
             )
 
-        # What these do before the engine runs (gradients of the roots) is a part of backward, too.
+        # Every run of the engine passes one of these. What they do before it (gradients of the
+        # roots) is a part of backward, too.
         self._patches.replace(torch.autograd, "backward", within)
         self._patches.replace(torch.autograd, "grad", within)
-        run = within(torch.autograd.graph._engine_run_backward)
-        # Both: torch.compiler swaps them for a while and puts the one of `graph` back into both.
-        self._patches.put(torch.autograd.graph, "_engine_run_backward", run)
-        self._patches.put(torch.autograd, "_engine_run_backward", run)
