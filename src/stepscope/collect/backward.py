@@ -26,15 +26,13 @@ class BackwardCollector(HookingCollector):
     def _install(self, recorder: Recorder) -> None:
         import torch
 
-        is_open, number = recorder.is_open, recorder.intern(names.BACKWARD)
-
         def within(function: Callable[..., Any]) -> Callable[..., Any]:
             return spanned(
                 recorder,
                 names.BACKWARD,
                 function,
                 compiling=torch.compiler.is_dynamo_compiling,
-                arg=lambda *_, **__: None if is_open(number) else 0,
+                outermost=True,
                 first=self._first,
                 done=self._watch.after_backward,
             )

@@ -170,12 +170,7 @@ class WorkersCollector(HookingCollector):
 
     def _pinning(self, pin: Callable[..., Any]) -> Callable[..., Any]:
         """It calls itself for the parts of a batch: only the outermost call is a span."""
-        pinning, is_open = self._recorder.intern(names.PIN), self._recorder.is_open
-
-        def outermost(*_: Any) -> int | None:
-            return None if is_open(pinning) else 0
-
-        return spanned(self._recorder, names.PIN, pin, arg=outermost)
+        return spanned(self._recorder, names.PIN, pin, outermost=True)
 
 
 def _costs(recorder: Recorder) -> tuple[float, float]:
