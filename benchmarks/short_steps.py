@@ -5,6 +5,9 @@ stopped with all its processes, so that what stepscope does beside the program (
 launcher) counts in its own turns only. A turn is compared with the one right beside it, all of
 its time, and the median of these ratios is the figure.
 
+The CPU that the training thread used in its turns is compared likewise: it shows what hooks cost on
+a machine that others use too, but not the waiting for stepscope's other threads and processes.
+
 Beside it stands the cost that stepscope prints for the run: the time in its hooks, over the time
 of all turns. It should be the one that was measured.
 """
@@ -24,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import turns
-from harness import Target, at_most, progress, summary, table
+from harness import Target, at_most, paired_ratios, progress, summary, table
 from processes import UnavailableError, script
 
 __all__ = ["SUBJECTS", "Round", "figures_of", "measure_all", "overview", "targets_of"]
@@ -62,6 +65,7 @@ class Round:
     """One run under stepscope and one bare run that took turns."""
 
     ratios: Sequence[float]  # of turns
+    cpu_ratios: Sequence[float]  # of the CPU that the training thread used in them
     printed: float  # cost of the hooks as stepscope tells it, against the time of all its turns
     step_s: float  # of the bare run
 
@@ -101,11 +105,12 @@ class _Player:
         self._player.turn(self.is_alive)
         self._signal(signal.SIGSTOP)
 
-    def turns_s(self) -> list[float]:
+    def seen(self) -> dict[str, list[float]]:
+        """What the program wrote down at its end."""
         self._signal(signal.SIGCONT)
         try:
             self._process.wait(END_S)
-            return list(json.loads(self._out.read_text())["turn_s"])
+            return dict(json.loads(self._out.read_text()))
         except (OSError, subprocess.TimeoutExpired) as error:
             raise turns.TurnsError("it did not get to its end") from error
 
@@ -134,7 +139,7 @@ def measure(name: str, turn_count: int) -> Round:
             for number in range(turn_count):
                 for player in players if number % 2 == 0 else players[::-1]:
                     player.turn()
-            ours, bare = (player.turns_s() for player in players)
+            ours, bare = (player.seen() for player in players)
             hooks_s = players[0].hooks_s()
         except (turns.TurnsError, OSError) as error:
             raise UnavailableError(str(error)) from error
@@ -142,9 +147,10 @@ def measure(name: str, turn_count: int) -> Round:
             for player in players:
                 player.close()
     return Round(
-        [mine / theirs for mine, theirs in zip(ours, bare, strict=True)][WARM_TURNS:],
-        hooks_s / sum(ours),
-        statistics.median(bare) / SUBJECTS[name].steps,
+        paired_ratios(ours["turn_s"], bare["turn_s"])[WARM_TURNS:],
+        paired_ratios(ours["cpu_s"], bare["cpu_s"])[WARM_TURNS:],
+        hooks_s / sum(ours["turn_s"]),
+        statistics.median(bare["turn_s"]) / SUBJECTS[name].steps,
     )
 
 
@@ -155,6 +161,7 @@ def figures_of(rounds: Sequence[Round]) -> dict[str, Any]:
     return {
         "step_ms": statistics.median(one.step_s for one in rounds) * 1e3,
         "step_ratio": measured,
+        "cpu_ratio": summary([ratio for one in rounds for ratio in one.cpu_ratios]),
         "measured_share": measured["median"] - 1.0,
         "printed_share": printed,
         "printed_factor": _factor(printed, measured["median"] - 1.0),
@@ -179,13 +186,15 @@ def targets_of(subjects: dict[str, dict[str, Any]]) -> list[Target]:
 
 
 def overview(subjects: dict[str, dict[str, Any]]) -> str:
-    header = ("", "step ms", "step ×", "±", "measured %", "printed %", "factor")
+    header = ("", "step ms", "step ×", "±", "CPU ×", "±", "measured %", "printed %", "factor")
     rows = [
         (
             name,
             f"{figures['step_ms']:.3f}",
             f"{figures['step_ratio']['median']:.4f}",
             f"{figures['step_ratio']['spread']:.4f}",
+            f"{figures['cpu_ratio']['median']:.4f}",
+            f"{figures['cpu_ratio']['spread']:.4f}",
             f"{figures['measured_share'] * 100:.2f}",
             f"{figures['printed_share'] * 100:.2f}",
             f"{figures['printed_factor']:.2f}",
