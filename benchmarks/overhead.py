@@ -10,7 +10,13 @@ A small transformer is trained bare and under each tool. Two comparisons are mad
 "bare again" is a bare run in the place of a tool. It shows the noise: what lies within it is not a
 difference.
 
+Then stepscope alone, in programs whose steps are 0.2 to 300 ms long, in two ranks and with workers
+that start anew each epoch (short_steps.py): the step against the bare one, and the cost that
+stepscope prints against the one that was measured.
+
     python benchmarks/overhead.py --rounds 5 --steps 90
+    python benchmarks/overhead.py --quick              # the short steps alone, one round
+    python benchmarks/overhead.py --only --subjects ddp workers
 """
 
 from __future__ import annotations
@@ -28,6 +34,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import short_steps
 import turns
 from dead_sinks import dead_sinks
 from harness import Result, Target, at_most, compile_package, progress, summary, table, turn
@@ -311,37 +318,55 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=90)
     names = [name for name in COMMANDS if name != BARE]
-    parser.add_argument("--only", nargs="+", default=names, choices=names, metavar="TOOL")
+    parser.add_argument("--only", nargs="*", default=names, choices=names, metavar="TOOL")
+    subjects = list(short_steps.SUBJECTS)
+    parser.add_argument("--subjects", nargs="*", default=subjects, choices=subjects)
+    parser.add_argument("--turns", type=int, default=40, help="of each subject in a round")
+    parser.add_argument("--quick", action="store_true", help="only the subjects, one short round")
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.only, arguments.rounds, arguments.turns = [], 1, 12
 
     compile_package()
-    measured: dict[str, list[Comparison]] = {name: [] for name in arguments.only}
-    unavailable: dict[str, str] = {}
     try:
-        measure(BARE, arguments.steps)  # brings the files into memory
-        for number in range(arguments.rounds):
-            progress(f"round {number + 1} of {arguments.rounds}")
-            names = [name for name in measured if name not in unavailable]
-            for name, result in one_round(number, names, arguments.steps).items():
-                if isinstance(result, Comparison):
-                    measured[name].append(result)
-                else:
-                    unavailable[name] = str(result)
+        tools, figures = _compare_tools(arguments.only, arguments.rounds, arguments.steps)
+        short = short_steps.measure_all(arguments.subjects, arguments.rounds, arguments.turns)
     except UnavailableError as reason:
-        progress(f"the bare program does not run: {reason}")
+        progress(f"the program does not run: {reason}")
         return 1
+    if arguments.only:
+        print(overview(tools, figures["unavailable"]))
+    print(short_steps.overview(short))
+    targets = [*(targets_of(tools) if arguments.only else ()), *short_steps.targets_of(short)]
+    print(Result("overhead", {**figures, "short_steps": short}, targets).line())
+    return 1 if OURS in figures.get("unavailable", {}) else 0
 
+
+def _compare_tools(
+    names: Sequence[str], rounds: int, steps: int
+) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """The figures of each tool, and those with what is known of all of them."""
+    if not names:
+        return {}, {}
+    measured: dict[str, list[Comparison]] = {name: [] for name in names}
+    unavailable: dict[str, str] = {}
+    measure(BARE, steps)  # brings the files into memory
+    for number in range(rounds):
+        progress(f"round {number + 1} of {rounds}")
+        left = [name for name in measured if name not in unavailable]
+        for name, result in one_round(number, left, steps).items():
+            if isinstance(result, Comparison):
+                measured[name].append(result)
+            else:
+                unavailable[name] = str(result)
     tools = {name: figures_of(found) for name, found in measured.items() if name not in unavailable}
     bare = [comparison.bare for found in measured.values() for comparison in found]
-    figures = {
+    return tools, {
         "bare_step_ms": statistics.median(run.step_s for run in bare) * 1e3,
         "bare_wall_s": statistics.median(run.wall_s for run in bare),
         "tools": tools,
         "unavailable": unavailable,
     }
-    print(overview(tools, unavailable))
-    print(Result("overhead", figures, targets_of(tools)).line())
-    return 1 if OURS in unavailable else 0
 
 
 if __name__ == "__main__":

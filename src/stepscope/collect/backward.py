@@ -1,4 +1,4 @@
-"""Runs of the autograd engine, and the Python around them → `backward` spans."""
+"""`backward()` and `autograd.grad()`, with the Python around the engine → `backward` spans."""
 
 from __future__ import annotations
 
@@ -26,23 +26,18 @@ class BackwardCollector(HookingCollector):
     def _install(self, recorder: Recorder) -> None:
         import torch
 
-        is_open, number = recorder.is_open, recorder.intern(names.BACKWARD)
-
         def within(function: Callable[..., Any]) -> Callable[..., Any]:
             return spanned(
                 recorder,
                 names.BACKWARD,
                 function,
                 compiling=torch.compiler.is_dynamo_compiling,
-                arg=lambda *_, **__: None if is_open(number) else 0,
+                outermost=True,
                 first=self._first,
                 done=self._watch.after_backward,
             )
 
-        # What these do before the engine runs (gradients of the roots) is a part of backward, too.
+        # Every run of the engine passes one of these. What they do before it (gradients of the
+        # roots) is a part of backward, too.
         self._patches.replace(torch.autograd, "backward", within)
         self._patches.replace(torch.autograd, "grad", within)
-        run = within(torch.autograd.graph._engine_run_backward)
-        # Both: torch.compiler swaps them for a while and puts the one of `graph` back into both.
-        self._patches.put(torch.autograd.graph, "_engine_run_backward", run)
-        self._patches.put(torch.autograd, "_engine_run_backward", run)

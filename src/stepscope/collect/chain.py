@@ -202,6 +202,7 @@ def spanned(
     original: Function,
     *,
     compiling: Callable[[], bool] = never,
+    outermost: bool = False,
     arg: Callable[..., int | None] | None = None,
     outcome: Callable[..., int | None] | None = None,
     first: Callable[[], None] = nothing,
@@ -209,11 +210,12 @@ def spanned(
 ) -> Function:
     """`original` within a span.
 
+    outermost: not where one of this name is open already.
     `arg(*args)` gives its number, or None for a call that is not of interest;
     `outcome(result, args, kwargs)` one that is known only after the call (result: None when it
     raised). `first()` is called before the first of them, and `done(failed)` after each.
     """
-    begin, end, failed = recorder.begin, recorder.end, recorder.failed
+    begin, end, is_open, failed = recorder.begin, recorder.end, recorder.is_open, recorder.failed
     number = recorder.intern(name)
     waking: Callable[[], None] | None = first
 
@@ -227,9 +229,10 @@ def spanned(
                 if waking is not None:
                     wake, waking = waking, None
                     wake()
-                about = 0 if arg is None else arg(*args, **kwargs)
-                if about is not None:
-                    token = begin(number, about)
+                if not (outermost and is_open(number)):
+                    about = 0 if arg is None else arg(*args, **kwargs)
+                    if about is not None:
+                        token = begin(number, about)
             except Exception as error:  # noqa: BLE001 - the border with the user's program
                 failed(name, error)
             wrong, result = 1, None

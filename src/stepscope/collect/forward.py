@@ -86,12 +86,17 @@ def forward_call(  # noqa: C901 - the hottest hook of all: calls would double it
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: C901, N807
         nonlocal waking
+        # Dynamo, which traces this, must not see that a step is watched: it would guard on it.
+        traced = compiling()
+        inner = not traced and is_open(forward)
+        if inner and direct and watch.call is None and self._compiled_call_impl is None:
+            # The original has no frame here, so ours stays in tracebacks, in its place.
+            return self._call_impl(*args, **kwargs)
         token, call = -1, None
         try:
-            # Dynamo, which traces this, must not see that a step is watched: it would guard on it.
-            if compiling():
+            if traced:
                 nested = True
-            elif is_open(forward):
+            elif inner:
                 nested, call = True, watch.call
             else:
                 # A module inside a dataset is part of loading, and workers call many of them.
@@ -115,9 +120,8 @@ def forward_call(  # noqa: C901 - the hottest hook of all: calls would double it
             nested = False
         if nested and call is None:
             if direct and self._compiled_call_impl is None:
-                # The original has no frame here, so ours stays in tracebacks, in its place.
                 return self._call_impl(*args, **kwargs)
-            if compiling():
+            if traced:
                 return original(self, *args, **kwargs)
         wrong = 1
         try:

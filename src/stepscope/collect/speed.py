@@ -22,7 +22,8 @@ CALM_INTERVAL_NS = 5_000_000_000  # where it may cost next to nothing
 _TOLD_EVERY = 32  # times, between two that it is told what all of them cost
 _ADDED = 300
 _DOCUMENT = {"a": [1, 2.5, "x"], "b": {"c": None, "d": [True, 3.5, [7, "y"], "z", 0]}}
-_SIZE = 64  # of matrices: a product takes one thread some 10 µs
+_SIZE = 64  # of the matrix: a product with a vector takes some 2 µs
+_PRODUCTS = 4
 
 
 class SpeedReference:
@@ -51,7 +52,7 @@ class SpeedReference:
         self._interval_ns = CALM_INTERVAL_NS if calm else INTERVAL_NS
 
     def _work(self) -> None:
-        """Sums, calls that take small objects apart, and a product. No Python function of anybody
+        """Sums, calls that take small objects apart, and products. No Python function of anybody
         else: under the program's torch.compile those would be compiled, ours are not."""
         began_ns = self._recorder.now_ns()
         total = 0
@@ -68,8 +69,11 @@ class SpeedReference:
 
 
 class _Product:
-    """Of small matrices, as training has them. No memory is taken for it, no random number, and no
-    gradient."""
+    """Of a small matrix and a vector. No memory is taken for it, no random number, and no gradient.
+
+    Not of two matrices: torch divides even the smallest of these among its threads, and where all
+    CPUs are in use (by workers, by other ranks) one waits for the other for ten milliseconds.
+    """
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
@@ -77,13 +81,16 @@ class _Product:
         if self._is_unseen():  # made now, before memory is looked at
             kind = {"dtype": torch.float32, "device": "cpu"}
             self._factor = torch.full((_SIZE, _SIZE), 0.5, **kind)
-            self._made = torch.zeros((_SIZE, _SIZE), **kind)
+            self._vector = torch.full((_SIZE,), 0.5, **kind)
+            self._made = torch.zeros((_SIZE,), **kind)
 
     def may_be_made(self) -> bool:
         return self._factor is not None and self._is_unseen()
 
     def make(self) -> None:
-        self._torch.mm(self._factor, self._factor, out=self._made)
+        multiply = self._torch.mv
+        for _ in range(_PRODUCTS):
+            multiply(self._factor, self._vector, out=self._made)
 
     def _is_unseen(self) -> bool:
         """Nobody would notice: no mode of the program (or ours) that sees every operator, and no

@@ -18,7 +18,8 @@ from stepscope.collect.speed import SpeedReference
 from stepscope.collect.steps import StepsCollector
 from stepscope.collect.timeline import CudaDriver, CudaTimeline
 from stepscope.collect.transfer import TransferCollector, accelerator_present
-from stepscope.collect.workers import WorkersCollector
+from stepscope.collect.worker_loop import WorkerLoop
+from stepscope.collect.workers import WorkersCollector, ignore
 from stepscope.record.recorder import Recorder
 
 __all__ = ["TorchHooks"]
@@ -29,10 +30,16 @@ class TorchHooks:
 
     name = "torch"
 
-    def __init__(self, first: Callable[[], None] = nothing, save: Save = nowhere) -> None:
-        """`save`: puts a file beside the recording."""
+    def __init__(
+        self,
+        first: Callable[[], None] = nothing,
+        save: Save = nowhere,
+        settled: Callable[[WorkerLoop], None] = ignore,
+    ) -> None:
+        """`save`: puts a file beside the recording. `settled`: see WorkersCollector."""
         self._first = first
         self._save = save
+        self._workers = WorkersCollector(first, settled)
         self._collectors: tuple[HookingCollector, ...] = ()
         self._timeline: CudaTimeline | None = None
         memory = [part for part in os.environ.get("STEPSCOPE_MEMORY", "").split(",") if part]
@@ -64,7 +71,10 @@ class TorchHooks:
         self._speed.set_calm(self._sampling.is_calm)
         self._steps = StepsCollector(self._first, self._speed, self._sampling.stepped)
         self._steps.set_calm(self._sampling.is_calm)
-        self._collectors = (self._steps, *_collectors(self._first, self._sampling))
+        self._collectors = (
+            self._steps,
+            *_collectors(self._first, self._sampling, self._workers),
+        )
         for collector in self._collectors:
             try:
                 collector.start(spans)
@@ -79,6 +89,11 @@ class TorchHooks:
         if self._speed is not None and self._steps is not None:
             self._speed.set_calm(calm)
             self._steps.set_calm(calm)
+
+    @property
+    def starts_short_lived(self) -> bool:
+        """Whether the process that is forked now is a loader's worker that may not live long."""
+        return self._workers.are_short_lived
 
     def listen(self, status_folder: str) -> None:
         """The program lives: captures may be asked for in this folder."""
@@ -107,13 +122,15 @@ class TorchHooks:
             self._timeline.poll()
 
 
-def _collectors(first: Callable[[], None], sampling: Sampling) -> tuple[HookingCollector, ...]:
+def _collectors(
+    first: Callable[[], None], sampling: Sampling, workers: WorkersCollector
+) -> tuple[HookingCollector, ...]:
     # All of these are cheap enough for every level; `sampling` minds the level itself.
     return (
         ForwardCollector(first, sampling.watch),
         BackwardCollector(first, sampling.watch),
         LoaderCollector(first),
-        WorkersCollector(first),
+        workers,
         TransferCollector(force=os.environ.get("STEPSCOPE_TRANSFERS") == "1"),
         SavesCollector(),
         *sampling.collectors,

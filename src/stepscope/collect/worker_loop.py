@@ -45,6 +45,8 @@ class WorkerLoop:
         self._fetch = recorder.intern(names.WORKER_FETCH)
         self._fetching = -1
         self._started = False
+        self._later: Callable[[], None] | None = None
+        self._later_ns = 0
 
     def announce(self, args: tuple[Any, ...]) -> None:
         """Who this worker is. `parent`: the process it works for, whoever forked it."""
@@ -58,6 +60,11 @@ class WorkerLoop:
         recorder = self._recorder
         text = recorder.intern(json.dumps(about, default=str))
         recorder.mark(recorder.intern(names.WORKER), int(args[10]), text)
+
+    def call_when_old(self, age_ns: int, later: Callable[[], None]) -> None:
+        """Between two batches, once this process is that old: what only pays off in a worker that
+        lives on."""
+        self._later, self._later_ns = later, _process_began_ns() + age_ns
 
     @staticmethod
     def works_on(dataset: Any) -> bool:
@@ -112,6 +119,9 @@ class WorkerLoop:
             began_ns, now_ns = _process_began_ns(), self._recorder.now_ns()
             name = self._recorder.intern(names.WORKER_START)
             self._recorder.complete(name, began_ns, now_ns - began_ns)
+        if self._later is not None and self._recorder.now_ns() >= self._later_ns:
+            later, self._later = self._later, None
+            later()
 
     def _begin(self, task: Any) -> Any:
         """A batch is to be fetched, if that is what the task says."""

@@ -17,11 +17,19 @@ from stepscope.model import names
 from stepscope.model.own_code import hide_own_frames
 from stepscope.record.recorder import Recorder
 
-__all__ = ["WorkersCollector"]
+__all__ = ["WorkersCollector", "ignore"]
 
 _TIMER = "_stepscope_timer"  # attribute of a fetcher
 _PACES = 32
+# The workers of the first iterations have their stacks sampled from the start. Where workers start
+# anew again and again, later ones live for some time first: beginning to sample takes a part of
+# what a short life lasts, and the first have shown the lines.
+_FIRST_ITERATIONS = 4
 _STATEFUL = "torchdata.stateful_dataloader.stateful_dataloader"
+
+
+def ignore(_: WorkerLoop) -> None:
+    """Nobody samples stacks here."""
 
 
 class WorkersCollector(HookingCollector):
@@ -29,9 +37,20 @@ class WorkersCollector(HookingCollector):
 
     name = "workers"
 
-    def __init__(self, first: Callable[[], None] = nothing) -> None:
+    def __init__(
+        self, first: Callable[[], None] = nothing, settled: Callable[[WorkerLoop], None] = ignore
+    ) -> None:
+        """`settled(worker)` is called in a worker that was forked while `are_short_lived`."""
         super().__init__(first)
+        self._settled = settled
         self._receiver: Receiver | None = None
+        self._iterations = 0
+        self._is_making = False
+
+    @property
+    def are_short_lived(self) -> bool:
+        """Whether workers are being started, as often before."""
+        return self._is_making and self._iterations > _FIRST_ITERATIONS
 
     def _install(self, recorder: Recorder) -> None:
         from torch.utils.data import dataloader
@@ -74,6 +93,8 @@ class WorkersCollector(HookingCollector):
 
     def _enter(self, loop: WorkerLoop) -> None:
         self._worker = loop
+        if self.are_short_lived:
+            self._settled(loop)
 
     def _creating(self, create: Callable[..., Any]) -> Callable[..., Any]:
         """Fetchers are made for each iteration, in workers and out of them: each gets a timer."""
@@ -132,7 +153,11 @@ class WorkersCollector(HookingCollector):
         """Iterators with workers: what they receive is timed."""
 
         def get_iterator(loader: Any) -> Any:
-            iterator = make(loader)
+            self._is_making, self._iterations = True, self._iterations + 1
+            try:
+                iterator = make(loader)
+            finally:
+                self._is_making = False
             try:
                 queue = getattr(iterator, "_worker_result_queue", None)
                 if queue is not None and self._receiver is not None:
@@ -145,12 +170,7 @@ class WorkersCollector(HookingCollector):
 
     def _pinning(self, pin: Callable[..., Any]) -> Callable[..., Any]:
         """It calls itself for the parts of a batch: only the outermost call is a span."""
-        pinning, is_open = self._recorder.intern(names.PIN), self._recorder.is_open
-
-        def outermost(*_: Any) -> int | None:
-            return None if is_open(pinning) else 0
-
-        return spanned(self._recorder, names.PIN, pin, arg=outermost)
+        return spanned(self._recorder, names.PIN, pin, outermost=True)
 
 
 def _costs(recorder: Recorder) -> tuple[float, float]:

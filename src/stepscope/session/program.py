@@ -15,6 +15,7 @@ from stepscope.collect.gc import GcCollector
 from stepscope.collect.imports import import_ns, when_imported
 from stepscope.collect.stacks import StackCollector
 from stepscope.collect.torch_hooks import TorchHooks
+from stepscope.collect.worker_loop import WorkerLoop
 from stepscope.config import (
     ENV_APPLY,
     ENV_LEVEL,
@@ -34,6 +35,8 @@ __all__ = ["Program", "program_here"]
 
 _CALM_FLUSH_NS = 15_000_000_000  # who watches has what waits written before it is read back
 _CALM_CLOCK_NS = 1_000_000_000
+# Beginning and ending to sample stacks takes some milliseconds, naming them included.
+_SETTLED_NS = 1_000_000_000
 
 
 class _Elsewhere:
@@ -54,7 +57,7 @@ class Program:
         self.awake = False
         self._hooked = self._minding = self._left = False
         self._cost: HookCost | None = None
-        self._torch = TorchHooks(self.wake, self._save)
+        self._torch = TorchHooks(self.wake, self._save, self._sample_when_settled)
         self._gc = GcCollector()
         self._stacks: StackCollector | None = None
         self._finish: Callable[[], None] | None = None  # what changes have pending
@@ -197,6 +200,11 @@ class Program:
         self._stacks = StackCollector(settings.stack_interval_s)
         self._stacks.start(self.recorder)
 
+    def _sample_when_settled(self, worker: WorkerLoop) -> None:
+        worker.call_when_old(
+            _SETTLED_NS, lambda: self._guarded("sampling stacks", self._sample_stacks)
+        )
+
     def _save(self, name: str, content: bytes) -> None:
         """A file beside our own; a reader never sees half of it."""
         path = self.base.with_name(f"{self.base.name}.{name}")
@@ -232,7 +240,9 @@ class Program:
         self._torch.set_calm(False)  # whoever watched, watched the parent
         if self.awake:
             self._open()
-            self._sample_stacks()
+            self._stacks = None
+            if not self._torch.starts_short_lived:
+                self._sample_stacks()
 
     def _mind_workers(self, util: Any) -> None:
         """Children of multiprocessing end with os._exit: no atexit, but their own finalizers."""

@@ -7,6 +7,7 @@ import torch
 
 from stepscope.collect.backward import BackwardCollector
 from stepscope.model.event import Flag
+from stepscope.record.recorder import Recorder
 from tests.unit.collect.conftest import Read, Started
 
 
@@ -20,6 +21,15 @@ def test_backward_and_grad_are_spans(started: Started, read: Read) -> None:
     assert x.grad is not None
     assert (x.grad.tolist(), gradient.tolist()) == ([2.0, 2.0], [3.0, 3.0])
     assert [row.name for row in read()] == ["backward", "backward"]
+
+
+def test_a_backward_passes_one_hook(recorder: Recorder, started: Started, read: Read) -> None:
+    started(BackwardCollector())
+
+    torch.ones(2, requires_grad=True).sum().backward()
+
+    assert len(read()) == 1
+    assert recorder.counters()["probes"] == 1
 
 
 def test_the_python_around_the_engine_is_part_of_the_span(

@@ -114,6 +114,14 @@ def test_measuring_the_cost_of_hooks_leaves_no_events(recorder: Recorder, read: 
     assert (recorder.counters()["calls"], recorder.counters()["probes"]) == (0, 0)
 
 
+def test_measuring_the_cost_of_hooks_draws_no_random_number(recorder: Recorder) -> None:
+    before = torch.get_rng_state()
+
+    measure_hook_cost(recorder)
+
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_an_accelerator_counts_only_where_its_device_is(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = types.SimpleNamespace(is_built=lambda: False)
     fake = types.SimpleNamespace(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import cast
 
 import pytest
@@ -46,6 +48,30 @@ def timed(recorder: ByHand, after: list[int]) -> SpeedReference:
         after.append(recorder.clock_ns)
 
     return SpeedReference(cast("Recorder", recorder), first, torch)
+
+
+def test_no_thread_is_started_for_it() -> None:
+    # GIVEN a new process, in which torch may use two threads and has started none
+    program = """
+import os, torch
+from stepscope.collect.cost import measure_hook_cost
+from stepscope.collect.speed import SpeedReference
+from stepscope.record.recorder import Recorder
+
+torch.set_num_threads(2)
+recorder, before = Recorder(), os.listdir("/proc/self/task")
+measure_hook_cost(recorder)
+SpeedReference(recorder, lambda: None, torch)()
+assert os.listdir("/proc/self/task") == before
+"""
+
+    # WHEN
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+
+    # THEN
+    assert done.returncode == 0, done.stderr
 
 
 def test_for_those_who_only_watch_it_is_timed_less_often(

@@ -31,6 +31,7 @@ from stepscope.collect.samples import (
 )
 from stepscope.collect.thread_use import ThreadUse, UseInBatches
 from stepscope.collect.transforms import transforms_of
+from stepscope.collect.worker_loop import WorkerLoop
 from stepscope.collect.workers import WorkersCollector
 from stepscope.model import names
 from stepscope.model.event import Row
@@ -529,3 +530,54 @@ def test_partial_functions_are_functions() -> None:
     ((found, _),) = transforms_of(dataset)
 
     assert found is dataset.transform
+
+
+class Asked:
+    """A batch sampler that notes whether the workers started with it are short-lived."""
+
+    def __init__(self, collector: WorkersCollector) -> None:
+        self.collector = collector
+        self.answers: list[bool] = []
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[list[int]]:
+        self.answers.append(self.collector.are_short_lived)
+        return iter([[0]])
+
+
+def test_workers_of_all_but_the_first_iterations_may_be_short_lived(started: Started) -> None:
+    # GIVEN
+    collector = WorkersCollector()
+    started(collector)
+    asked = Asked(collector)
+    loader: Any = DataLoader(Whole(), batch_sampler=asked)
+
+    # WHEN
+    for _ in range(6):
+        iter(loader)
+
+    # THEN
+    assert asked.answers == [False] * 4 + [True] * 2
+    assert not collector.are_short_lived, "no worker is being started now"
+
+
+def test_a_worker_does_what_only_pays_off_in_a_long_life_when_it_is_old(
+    recorder: Recorder,
+) -> None:
+    # GIVEN
+    done: list[str] = []
+    for name, age_ns in (("old", 0), ("young", 1 << 60)):
+        loop = WorkerLoop(recorder, stateful=False)
+        loop.call_when_old(age_ns, partial(done.append, name))
+        tasks: Any = queue.Queue()
+        loop.attach(tasks, queue.Queue())
+
+        # WHEN it asks for a task twice
+        for _ in range(2):
+            tasks.put(None)
+            tasks.get()
+
+    # THEN it is done once
+    assert done == ["old"]
