@@ -28,6 +28,7 @@ from stepscope.model.phases import Phase
 __all__ = ["findings"]
 
 URGENT = 0.7  # the severity from which memory is about to end the run
+CERTAIN = 0.9  # the confidence from which a leak counts as proved: it grows until memory is full
 
 Analyser = Callable[[Evidence], Finding | None]
 
@@ -54,7 +55,7 @@ def findings(
     loops: Sequence[Loop], resources: Resources, details: Details | None = None
 ) -> list[Finding]:
     """What the loop loses time to, the most expensive first, then the computation itself, then
-    what could make that cheaper, then memory. Memory that is about to end the run comes first.
+    what could make that cheaper, then memory. Memory that will end the run comes first.
 
     Only what reaches its kind's moderate share is listed. Shares are disjoint: they add up to the
     part of the loop that is explained. [] without a loop.
@@ -85,7 +86,7 @@ def findings(
     computing = compute(evidence, budget.left(*KINDS["compute"].phases), claimed)
 
     memory = memory_findings(evidence)
-    urgent = [f for f in memory if f.severity >= URGENT]
+    urgent = [f for f in memory if _ends_the_run(f)]
     later = [f for f in memory if f not in urgent]
     return [*urgent, *costs, computing, *cheaper, *later]
 
@@ -97,6 +98,11 @@ def _found(analysers: Iterable[Analyser], evidence: Evidence) -> list[Finding]:
 
 def _is_worth_attention(finding: Finding) -> bool:
     return finding.share >= KINDS[finding.kind].moderate_share
+
+
+def _ends_the_run(finding: Finding) -> bool:
+    is_leak = finding.kind == "leak" and finding.confidence >= CERTAIN
+    return finding.severity >= URGENT or (is_leak and _is_worth_attention(finding))
 
 
 def _is_worth_a_change(evidence: Evidence, finding: Finding) -> bool:

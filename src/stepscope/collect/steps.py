@@ -27,12 +27,15 @@ class StepsCollector(HookingCollector):
         first: Callable[[], None] = nothing,
         at_step: Callable[[], None] = nothing,
         stepped: Callable[[Any], int] | None = None,
+        begun: Callable[[], None] = nothing,
     ) -> None:
-        """`at_step()` and `stepped(optimizer)` are called after each outermost step, but not before
-        the time that the last `stepped` gave: until then step ends are only counted."""
+        """`begun()` is called after the first step. `at_step()` and `stepped(optimizer)` are called
+        after each outermost step, but not before the time that the last `stepped` gave: until then
+        step ends are only counted."""
         super().__init__(first)
         self._at_step = at_step
         self._tell = stepped
+        self._begun = begun
         self._optimizer: Any = None  # the one that is at work
         self._steps = self._told = 0  # ends of steps; of these, those that were not only counted
         self._least_ns = [0, 0]  # that an end took that was counted, and told; 0: none was timed
@@ -127,6 +130,8 @@ class StepsCollector(HookingCollector):
         recorder = self._recorder
         self._steps += 1
         recorder.set_step(self._steps)
+        if self._steps == 1:
+            self._begun()
         optimizer, self._optimizer = self._optimizer, None  # never kept alive
         now_ns = recorder.now_ns()
         is_told = now_ns >= self._quiet_until_ns

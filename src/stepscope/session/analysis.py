@@ -153,7 +153,7 @@ class RunFold:
             operations=self._operations(),
             reference_ns=[ns for fold in self._program() for ns in fold.speed.readings_ns],
         )
-        self.details = self._details.get(loops, self.sampled())
+        self.details = self._details_of(loops)
         if self._run is not None and self.details.memory is not None:
             from stepscope.session.device_memory import with_device_memory
 
@@ -175,7 +175,7 @@ class RunFold:
         from stepscope.analyze.findings import findings
 
         loops = self.rank_loops()
-        details = self._details.get(loops, self.sampled())
+        details = self._details_of(loops)
         return advise(findings(loops, self._resources_of(loops), details))
 
     def stacks_since(self, rank: int, start_ns: int, until_ns: int) -> tuple[PhaseStacks, ...]:
@@ -199,7 +199,7 @@ class RunFold:
         from stepscope.analyze.evidence import Evidence
         from stepscope.analyze.whole import Whole
 
-        details = self._details.get(loops, self.sampled())
+        details = self._details_of(loops)
         ops = [(json.loads(text), count) for text, count in logged]
         wanted = worth_a_try(Evidence(Whole(loops, self._resources_of(loops)), details), ops)
         if not wanted:
@@ -223,6 +223,9 @@ class RunFold:
         end_ns = max((loop.end_ns for loop in loops), default=self._last_ns)
         pids = {loop.pid for loop in loops} or {fold.process.pid for fold in self._program()}
         return self._used(start_ns, end_ns, pids)
+
+    def _details_of(self, loops: Sequence[Loop]) -> Details:
+        return self._details.get(loops, self.sampled(), self._resources["program"])
 
     def sampled(self) -> ResourceFold:
         """What whoever samples the host has seen."""
