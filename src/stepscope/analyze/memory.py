@@ -24,7 +24,7 @@ __all__ = ["memory_findings"]
 
 MOST_LEAKS: Final = 3
 COIN: Final = 0.5  # confidence where nothing tells a cause from its rival (analyze/judge.py)
-FEWEST: Final = 30  # samples of the process's size, and steps
+FEWEST: Final = 16  # samples of the process's size, and steps: fewer make no 4 windows of growth
 POINTS: Final = 100  # of its growth that are looked at
 LEAST_GROWN_SHARE: Final = 0.1  # of the process's size
 
@@ -124,7 +124,8 @@ def _process_grows(evidence: Evidence) -> Iterator[Finding]:
         severity=severity("leak", share),
         confidence=COIN * growth.growing_windows / growth.windows,
         evidence=(
-            f"It grew by {bytes_text(growth.grown_bytes)} to {bytes_text(most)}. {growth.why}",
+            f"It grew by {bytes_text(growth.grown_bytes)} to {bytes_text(most)},"
+            f" {bytes_text(a_step)} with every step. {growth.why}",
         ),
         missing=("To find the line: stepscope run --memory …",),
         measures={"bytes_per_step": a_step},

@@ -188,7 +188,7 @@ def test_without_closer_looks_a_process_that_grows_is_told_with_where_to_look(
     assert made["leak"].measures["bytes_per_step"] == pytest.approx(5 * MB, rel=0.02)
 
 
-@pytest.mark.parametrize(("rate", "count"), [(0.1, 100), (5.0, 20), (-5.0, 100)])
+@pytest.mark.parametrize(("rate", "count"), [(0.1, 100), (50.0, 15), (-5.0, 100)])
 def test_a_process_that_hardly_grows_or_was_hardly_seen_is_no_finding(
     rate: float, count: int
 ) -> None:
