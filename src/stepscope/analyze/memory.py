@@ -124,8 +124,8 @@ def _process_grows(evidence: Evidence) -> Iterator[Finding]:
         severity=severity("leak", share),
         confidence=COIN * growth.growing_windows / growth.windows,
         evidence=(
-            f"It grew by {bytes_text(growth.grown_bytes)} to {bytes_text(most)},"
-            f" {bytes_text(a_step)} with every step. {growth.why}",
+            f"It grew by {bytes_text(growth.grown_bytes)} to {bytes_text(most)}. {growth.why}",
+            f"That is {bytes_text(a_step)} with every step.",
         ),
         missing=("To find the line: stepscope run --memory …",),
         measures={"bytes_per_step": a_step},
