@@ -13,6 +13,7 @@ from stepscope.analyze.evidence import Evidence
 from stepscope.analyze.host import checkpoint_save, gc, transfer, validation
 from stepscope.analyze.input import input_findings
 from stepscope.analyze.judge import severity
+from stepscope.analyze.library_code import with_library
 from stepscope.analyze.loop import Loop
 from stepscope.analyze.machine import busy_machine, gil, gil_loss, oversubscription, swap
 from stepscope.analyze.memory import memory_findings
@@ -88,7 +89,8 @@ def findings(
     memory = memory_findings(evidence)
     urgent = [f for f in memory if _ends_the_run(f)]
     later = [f for f in memory if f not in urgent]
-    return [*urgent, *costs, computing, *cheaper, *later]
+    found = [*urgent, *costs, computing, *cheaper, *later]
+    return [with_library(evidence, finding) for finding in found]
 
 
 def _found(analysers: Iterable[Analyser], evidence: Evidence) -> list[Finding]:

@@ -17,7 +17,8 @@ _PACKAGES = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]"
     r"|[/\\]lib(?:64)?[/\\]python\d+(?:\.\d+)?(?:\.zip)?[/\\]"  # the standard library
     r"|[/\\]Python\d*[/\\]Lib[/\\]"  # on Windows
-    r"|[/\\]torchinductor_[^/\\]*[/\\]"  # made by torch.compile
+    r"|[/\\]torchinductor_[^/\\]*[/\\]"  # made by torch.compile,
+    r"|[/\\](\w\w)[/\\]c\1[a-z2-7]{49}\.py$"  # in whatever folder
 )
 # What compiled text is called where a person typed it: `python -c`, a prompt, a notebook.
 _TYPED = ("<stdin>", "<string>", "<ipython-input", "<doctest")
