@@ -30,7 +30,7 @@ def test_it_is_the_innermost_function_that_takes_most_of_the_time() -> None:
     loss = node("_call_impl", TORCH, 80.0, node("TripletLoss.forward", LOSSES, 75.0, drawn))
     rest = node("Trainer.log", TRAINER, 20.0)
     found = below([program(loss, rest)], USER)
-    assert found == (Location(LOSSES, 1, "TripletLoss.forward"), pytest.approx(0.75))
+    assert found == (Location(LOSSES, 1, "TripletLoss.forward"), 0.75)
 
 
 def test_where_the_time_is_spread_it_is_what_the_parts_have_in_common() -> None:
