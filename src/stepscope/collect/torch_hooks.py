@@ -12,6 +12,7 @@ from stepscope.collect.forward import ForwardCollector
 from stepscope.collect.gpu import AllocatorSource
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.loader import LoaderCollector
+from stepscope.collect.other_optimizers import OtherOptimizers
 from stepscope.collect.own_memory import watch_own_size
 from stepscope.collect.sampling import Guide, Sampling
 from stepscope.collect.saves import SavesCollector
@@ -71,7 +72,10 @@ class TorchHooks:
             lambda: watch_own_size(recorder) if launched else None,
         )
         self._steps.set_calm(self._sampling.is_calm)
-        self._collectors = (self._steps, *_collectors(self._first, self._sampling))
+        steps = self._steps
+        others = OtherOptimizers(lambda: steps.has_optimizers, steps.watch_other, recorder.failed)
+        backward = BackwardCollector(self._first, self._sampling.watch, others.after_backward)
+        self._collectors = (steps, backward, *_collectors(self._first, self._sampling))
         for collector in self._collectors:
             try:
                 collector.start(spans)
@@ -118,7 +122,6 @@ def _collectors(first: Callable[[], None], sampling: Sampling) -> tuple[HookingC
     # All of these are cheap enough for every level; `sampling` minds the level itself.
     return (
         ForwardCollector(first, sampling.watch),
-        BackwardCollector(first, sampling.watch),
         LoaderCollector(first),
         WorkersCollector(first),
         TransferCollector(force=os.environ.get("STEPSCOPE_TRANSFERS") == "1"),
