@@ -49,7 +49,12 @@ class Trainer:
 @pytest.fixture
 def watched(started: Started, recorder: Recorder) -> StepsCollector:
     steps: StepsCollector = started(StepsCollector())
-    others = OtherOptimizers(lambda: steps.has_optimizers, steps.watch_other, recorder.failed)
+    before = len(steps._made)  # classes of optimizers that other tests have made
+
+    def has_optimizers() -> bool:
+        return len(steps._made) > before
+
+    others = OtherOptimizers(has_optimizers, steps.watch_other, recorder.failed)
     started(BackwardCollector(after=others.after_backward))
     return steps
 
@@ -79,8 +84,11 @@ def test_a_variable_is_enough_and_the_class_is_left_as_it_was(watched: StepsColl
 
 
 def test_with_an_optimizer_of_torchs_nobody_looks(watched: StepsCollector, read: Read) -> None:
+    class Own(torch.optim.SGD):
+        pass
+
     trainer = Trainer()
-    trainer.optimizer = torch.optim.SGD([trainer.weight], lr=0.1)
+    trainer.optimizer = Own([trainer.weight], lr=0.1)
     step = Descent.step
     unused = Descent([trainer.weight])
     trainer.step()
