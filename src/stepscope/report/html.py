@@ -109,6 +109,7 @@ def _environment(folder: str) -> Environment:
         "bytes": _unbroken(units.bytes_text),
         "amount": units.amount,
         "steps": units.steps_text,
+        "all_steps": units.all_steps_text,
         "is_code": _is_code,
         "sentence": _sentence,
         "short": shorten,

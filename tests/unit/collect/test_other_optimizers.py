@@ -49,12 +49,7 @@ class Trainer:
 @pytest.fixture
 def watched(started: Started, recorder: Recorder) -> StepsCollector:
     steps: StepsCollector = started(StepsCollector())
-    before = len(steps._made)  # classes of optimizers that other tests have made
-
-    def has_optimizers() -> bool:
-        return len(steps._made) > before
-
-    others = OtherOptimizers(has_optimizers, steps.watch_other, recorder.failed)
+    others = OtherOptimizers(lambda: False, steps.watch_other, recorder.failed)
     started(BackwardCollector(after=others.after_backward))
     return steps
 
@@ -83,14 +78,12 @@ def test_a_variable_is_enough_and_the_class_is_left_as_it_was(watched: StepsColl
     assert Descent.step is step
 
 
-def test_with_an_optimizer_of_torchs_nobody_looks(watched: StepsCollector, read: Read) -> None:
-    class Own(torch.optim.SGD):
-        pass
-
-    trainer = Trainer()
-    trainer.optimizer = Own([trainer.weight], lr=0.1)
-    step = Descent.step
-    unused = Descent([trainer.weight])
-    trainer.step()
-    assert Descent.step is step, unused
-    assert [row.name for row in read()] == [names.BACKWARD, names.OPTIMIZER_STEP]
+def test_with_an_optimizer_of_torchs_nobody_looks(started: Started, recorder: Recorder) -> None:
+    steps: StepsCollector = started(StepsCollector())
+    found: list[type] = []
+    others = OtherOptimizers(lambda: steps.has_optimizers, found.append, recorder.failed)
+    started(BackwardCollector(after=others.after_backward))
+    weight = torch.ones(2, requires_grad=True)
+    unused, used = Descent([weight]), torch.optim.SGD([weight], lr=0.1)
+    weight.sum().backward()
+    assert found == [], (unused, used)
