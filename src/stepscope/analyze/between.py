@@ -9,6 +9,7 @@ from stepscope.analyze.communication import communication_loss
 from stepscope.analyze.evidence import Evidence, matching_share
 from stepscope.analyze.machine import gil_loss
 from stepscope.analyze.phase_finding import phase_finding
+from stepscope.analyze.pulled_input import pulled_input
 from stepscope.analyze.words import bytes_text, duration, percent
 from stepscope.model import traits
 from stepscope.model.details import FlameNode
@@ -97,6 +98,8 @@ def python_in_loop(evidence: Evidence) -> Finding | None:
     )
     share -= locked.by_phase[Phase.PYTHON_BETWEEN] if locked is not None else 0.0
     share -= communication_loss(evidence).get(Phase.PYTHON_BETWEEN, 0.0)
+    pulled = pulled_input(evidence)
+    share -= pulled.share if pulled is not None else 0.0
     if share <= 0:
         return None
     said = [

@@ -18,6 +18,7 @@ from stepscope.analyze.loop import Loop
 from stepscope.analyze.machine import busy_machine, gil, gil_loss, oversubscription, swap
 from stepscope.analyze.memory import memory_findings
 from stepscope.analyze.numerics import denormals, double_precision, layout, single_precision
+from stepscope.analyze.pulled_input import iterable_input
 from stepscope.analyze.recompute import recompute
 from stepscope.analyze.resources import Resources
 from stepscope.analyze.whole import Whole
@@ -38,6 +39,7 @@ _FOR_CPU: tuple[Analyser, ...] = (busy_machine, oversubscription)
 # Time in which the training thread could not run. The other causes share what is left.
 _KEPT_WAITING: tuple[Analyser, ...] = (gil, communication, swap)
 _AROUND: tuple[Analyser, ...] = (
+    iterable_input,
     python_in_loop,
     logging_io,
     device_sync,
@@ -72,10 +74,13 @@ def findings(
 
     for_cpu = _found(_FOR_CPU, evidence)
     lock = gil_loss(evidence)
-    lost_in = {
+    lost_in: dict[str, Mapping[Phase, float]] = {
         "communication": communication_loss(evidence),
         "gil": lock.by_phase if lock is not None else {},
     }
+    for finding in around:
+        if finding.measures.get("plain_iterable"):  # no span of a loader shows this input
+            lost_in[finding.kind] = {Phase.PYTHON_BETWEEN: finding.share}
     budget = _Budget(whole, lost_in)
     claimed = [*budget.claim(_found(_KEPT_WAITING, evidence)), *budget.claim(around)]
     costs = _largest_first(f for f in claimed if _is_worth_attention(f))

@@ -24,8 +24,11 @@ _PACKAGES = re.compile(
 _TYPED = ("<stdin>", "<string>", "<ipython-input", "<doctest")
 # Functions that dataclasses and namedtuples make of text, which is called "<string>" as well.
 _MADE = ("__create_fn__", "<lambda>", "namedtuple_")
-# Functions without a name of their own, in another function, a class or a module.
-_NAMELESS = re.compile(r"(?:(?:\.<locals>)?\.|^)<(?:listcomp|setcomp|dictcomp|genexpr|lambda)>$")
+# Functions without a name of their own, in another function, a class or a module; and what the
+# frames of a function that yields are called.
+_NAMELESS = re.compile(
+    r"(?:(?:\.<locals>)?\.|^)<(?:listcomp|setcomp|dictcomp|genexpr|lambda|generator)>$"
+)
 
 
 @lru_cache(maxsize=65536)
