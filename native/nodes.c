@@ -111,6 +111,14 @@ uint32_t nodes_add(Nodes *nodes, Node node) {
     return nodes->node_slots[at] = count + 1;
 }
 
+/* A new reference. Functions that give values one by one are told as such: whoever pulls at them gets
+ * input. */
+static PyObject *name_of(PyCodeObject *code) {
+    bool has_name = PyUnicode_CompareWithASCIIString(code->co_name, "<genexpr>") != 0;
+    if (!(code->co_flags & CO_GENERATOR) || !has_name) return Py_NewRef(code->co_qualname);
+    return PyUnicode_FromFormat("%U.<generator>", code->co_qualname);
+}
+
 static PyObject *told(Nodes *nodes, uint32_t place, uint64_t *lost) {
     const Node *node = &nodes->nodes[place - 1];
     long long number = nodes->base + place;
@@ -122,7 +130,7 @@ static PyObject *told(Nodes *nodes, uint32_t place, uint64_t *lost) {
     PyCodeObject *code = (PyCodeObject *)nodes->codes[node->code].address;
     int line = PyCode_Addr2Line(code, (int)node->instruction);
     if (line <= 0) line = code->co_firstlineno; /* an instruction of the compiler's own */
-    return Py_BuildValue("(LLOOi)", number, caller, code->co_filename, code->co_qualname, line);
+    return Py_BuildValue("(LLONi)", number, caller, code->co_filename, name_of(code), line);
 }
 
 PyObject *nodes_tell(Nodes *nodes, uint64_t *lost) {

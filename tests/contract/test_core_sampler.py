@@ -40,7 +40,8 @@ class Known:
         found = []
         while number:
             number, file, function, line = self.nodes[number]
-            found.append((file, function.rsplit(".", 1)[-1], line))
+            plain = function.removesuffix(".<generator>")
+            found.append((file, plain.rsplit(".", 1)[-1], line))
         return found
 
 
@@ -274,6 +275,10 @@ def test_generators_and_coroutines_are_walked(core: Any) -> None:
     known.learn(sampler)
     names = [[frame[1] for frame in known.chain(row["arg"])] for row in samples(core)]
     assert any(chain[:4] == ["spin", "generate", "inner", "outer"] for chain in names)
+    told = [function for _, _, function, _ in known.nodes.values()]
+    yields = {function.split(".")[-2] for function in told if function.endswith(".<generator>")}
+    assert "generate" in yields
+    assert not yields & {"inner", "outer", "spin"}
 
 
 def test_a_generator_that_is_left_and_entered_all_the_time_is_seen_with_its_caller(

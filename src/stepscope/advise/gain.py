@@ -34,7 +34,11 @@ def at(location: Location) -> str:
 
     >>> at(Location("train.py", 12, "step")), at(Location(layer="stem.conv")), at(Location())
     (' in step (train.py:12)', ' in stem.conv', '')
+    >>> at(Location("train.py", 12, "<module>"))
+    ' in line 12 of train.py'
     """
+    if location.file is not None and location.function not in (None, "<module>"):
+        return f" in {location.function} ({location.file}:{location.line})"
     if location.file is not None:
-        return f" in {location.function or 'the line'} ({location.file}:{location.line})"
+        return f" in line {location.line} of {location.file}"
     return f" in {location.layer}" if location.layer else ""

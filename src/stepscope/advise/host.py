@@ -64,7 +64,14 @@ def transfer(finding: Finding) -> Recommendation:
 def python_in_loop(finding: Finding) -> Recommendation:
     blocked = finding.measures.get("busy_share", 1.0) < 0.5
     place = at(finding.location)
-    if place:
+    if finding.measures.get("environment_share", 0.0) >= 0.5:
+        return _environments(finding)
+    if finding.library.file is not None:
+        action = (
+            f"Look for a setting of the library that has {finding.library.function} do less, do it"
+            f" every n steps or in other processes; it is called{place}"
+        )
+    elif place:
         action = f"Do the work{place} every n steps, batched, or in another process"
     elif blocked:
         action = (
@@ -78,6 +85,19 @@ def python_in_loop(finding: Finding) -> Recommendation:
     return Recommendation(
         title="Move work out of the loop, or do it less often",
         action=action,
+    )
+
+
+def _environments(finding: Finding) -> Recommendation:
+    """Reinforcement learning: their steps are work that training needs."""
+    step = finding.library if finding.library.file is not None else finding.location
+    return Recommendation(
+        title="Step the environments in parallel",
+        action=f"The time goes to stepping the environments{at(step)}: run them in processes of"
+        " their own (a vectorised environment that is asynchronous), use more of them at a time, or"
+        " make one step cheaper",
+        expected_speedup=between(finding, 0.0),
+        risk="More environments at a time change what a batch of experience is made of.",
     )
 
 

@@ -30,10 +30,23 @@ _LEAST_DOUBT = 0.1  # of the played loader, where it meets the present figure ex
 
 def speed_up_input(finding: Finding) -> Recommendation:
     """Workers, where the model of throughput says they help; else cheaper batches."""
+    if finding.measures.get("plain_iterable"):
+        return _ahead(finding)
     loader = measured_loader(finding)
     if loader is None:
         return workers_by_formula(finding) or _cheaper(finding)
     return _workers_by_playing(finding, loader) or _cheaper(finding)
+
+
+def _ahead(finding: Finding) -> Recommendation:
+    """Of batches that the loop makes itself, one after the other."""
+    return Recommendation(
+        title="Make batches ahead, in other processes",
+        action=f"Give the work{at(finding.location)} to a DataLoader with num_workers=1 or more, as"
+        " a Dataset or an IterableDataset, or make it cheaper",
+        expected_speedup=between(finding, 0.0),
+        risk=ITERABLE_RISK,
+    )
 
 
 def _workers_by_playing(finding: Finding, loader: Loader) -> Recommendation | None:

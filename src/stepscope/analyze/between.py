@@ -9,6 +9,7 @@ from stepscope.analyze.communication import communication_loss
 from stepscope.analyze.evidence import Evidence, matching_share
 from stepscope.analyze.machine import gil_loss
 from stepscope.analyze.phase_finding import phase_finding
+from stepscope.analyze.pulled_input import pulled_input
 from stepscope.analyze.words import bytes_text, duration, percent
 from stepscope.model import traits
 from stepscope.model.details import FlameNode
@@ -37,6 +38,10 @@ _SAVING_FILES = re.compile(
 )
 _SAVING = re.compile(
     r"(^|\.)(save(_\w*(model|state|checkpoint|weights|best))?|dump|\w*checkpoint\w*|\w*snapshot\w*)$"
+)
+# Methods of environments of reinforcement learning, whatever library they follow.
+_ENVIRONMENT = re.compile(
+    r"(Env(s|ironments?)?([A-Z]\w*)?|(^|[._])(env|environment)s?)\.(step|reset)(_async|_wait)?$"
 )
 
 
@@ -93,6 +98,8 @@ def python_in_loop(evidence: Evidence) -> Finding | None:
     )
     share -= locked.by_phase[Phase.PYTHON_BETWEEN] if locked is not None else 0.0
     share -= communication_loss(evidence).get(Phase.PYTHON_BETWEEN, 0.0)
+    pulled = pulled_input(evidence)
+    share -= pulled.share if pulled is not None else 0.0
     if share <= 0:
         return None
     said = [
@@ -107,6 +114,11 @@ def python_in_loop(evidence: Evidence) -> Finding | None:
         measures["busy_share"] = busy
         did = "computed" if busy >= 0.5 else "was blocked (sleeping, waiting for a file or a lock)"
         said.append(f"{percent(max(busy, 1 - busy))} of that time the training thread {did}.")
+    stacks = evidence.stacks("main", Phase.PYTHON_BETWEEN)
+    environments = matching_share(stacks, _steps_environment)
+    if environments:
+        measures["environment_share"] = environments
+        said.append(f"{percent(environments)} of it lies in steps of environments.")
     seen = evidence.user_code("main", Phase.PYTHON_BETWEEN) is not None
     missing = () if seen else ("Which lines of the program these are was not measured.",)
     return phase_finding(
@@ -189,6 +201,10 @@ def saved_by_hand(evidence: Evidence) -> float:
 
 def _writes(node: FlameNode) -> bool:
     return bool(_FILES.search(node.file) or _FUNCTIONS.search(node.name))
+
+
+def _steps_environment(node: FlameNode) -> bool:
+    return bool(_ENVIRONMENT.search(node.name))
 
 
 def _saves(node: FlameNode) -> bool:

@@ -13,10 +13,12 @@ from stepscope.analyze.evidence import Evidence
 from stepscope.analyze.host import checkpoint_save, gc, transfer, validation
 from stepscope.analyze.input import input_findings
 from stepscope.analyze.judge import severity
+from stepscope.analyze.library_code import with_library
 from stepscope.analyze.loop import Loop
 from stepscope.analyze.machine import busy_machine, gil, gil_loss, oversubscription, swap
 from stepscope.analyze.memory import memory_findings
 from stepscope.analyze.numerics import denormals, double_precision, layout, single_precision
+from stepscope.analyze.pulled_input import iterable_input
 from stepscope.analyze.recompute import recompute
 from stepscope.analyze.resources import Resources
 from stepscope.analyze.warm_up import steady
@@ -29,6 +31,7 @@ from stepscope.model.phases import Phase
 __all__ = ["findings"]
 
 URGENT = 0.7  # the severity from which memory is about to end the run
+CERTAIN = 0.9  # the confidence from which a leak counts as proved: it grows until memory is full
 
 Analyser = Callable[[Evidence], Finding | None]
 
@@ -37,6 +40,7 @@ _FOR_CPU: tuple[Analyser, ...] = (busy_machine, oversubscription)
 # Time in which the training thread could not run. The other causes share what is left.
 _KEPT_WAITING: tuple[Analyser, ...] = (gil, communication, swap)
 _AROUND: tuple[Analyser, ...] = (
+    iterable_input,
     python_in_loop,
     logging_io,
     device_sync,
@@ -55,7 +59,7 @@ def findings(
     loops: Sequence[Loop], resources: Resources, details: Details | None = None
 ) -> list[Finding]:
     """What the loop loses time to, the most expensive first, then the computation itself, then
-    what could make that cheaper, then memory. Memory that is about to end the run comes first.
+    what could make that cheaper, then memory. Memory that will end the run comes first.
 
     Only what reaches its kind's moderate share is listed. Shares are those of the loop after its
     warm-up, and disjoint: they add up to the part of it that is explained. [] without a loop.
@@ -71,10 +75,13 @@ def findings(
 
     for_cpu = _found(_FOR_CPU, evidence)
     lock = gil_loss(evidence)
-    lost_in = {
+    lost_in: dict[str, Mapping[Phase, float]] = {
         "communication": communication_loss(evidence),
         "gil": lock.by_phase if lock is not None else {},
     }
+    for finding in around:
+        if finding.measures.get("plain_iterable"):  # no span of a loader shows this input
+            lost_in[finding.kind] = {Phase.PYTHON_BETWEEN: finding.share}
     budget = _Budget(whole, lost_in)
     claimed = [*budget.claim(_found(_KEPT_WAITING, evidence)), *budget.claim(around)]
     costs = _largest_first(f for f in claimed if _is_worth_attention(f))
@@ -88,9 +95,10 @@ def findings(
     computing = compute(evidence, budget.left(*KINDS["compute"].phases), claimed)
 
     memory = memory_findings(evidence)
-    urgent = [f for f in memory if f.severity >= URGENT]
+    urgent = [f for f in memory if _ends_the_run(f)]
     later = [f for f in memory if f not in urgent]
-    return [*urgent, *costs, computing, *cheaper, *later]
+    found = [*urgent, *costs, computing, *cheaper, *later]
+    return [with_library(evidence, finding) for finding in found]
 
 
 def _found(analysers: Iterable[Analyser], evidence: Evidence) -> list[Finding]:
@@ -100,6 +108,11 @@ def _found(analysers: Iterable[Analyser], evidence: Evidence) -> list[Finding]:
 
 def _is_worth_attention(finding: Finding) -> bool:
     return finding.share >= KINDS[finding.kind].moderate_share
+
+
+def _ends_the_run(finding: Finding) -> bool:
+    is_leak = finding.kind == "leak" and finding.confidence >= CERTAIN
+    return finding.severity >= URGENT or (is_leak and _is_worth_attention(finding))
 
 
 def _is_worth_a_change(evidence: Evidence, finding: Finding) -> bool:

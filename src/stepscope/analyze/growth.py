@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from stepscope.stats.trend import POINTS, trend
 
-__all__ = ["Growth", "judge_growth"]
+__all__ = ["FLOOR_BYTES", "Growth", "judge_growth"]
 
 WARM_UP = 1 / 4  # of the samples: models, caches and pools are being filled
 WINDOWS, FEWEST_WINDOWS = 8, 4

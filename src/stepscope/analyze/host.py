@@ -22,7 +22,7 @@ def validation(evidence: Evidence) -> Finding | None:
     training_ns = (wall - taken) / max(1, whole.steps)
     said = [
         f"Evaluation took {duration(taken)} of the {duration(wall)} of the loop.",
-        f"That is as long as {taken / max(training_ns, 1):,.0f} training steps.",
+        f"That is as long as {_count(taken / max(training_ns, 1))}.",
     ]
     code = evidence.model_caller(Phase.EVALUATION)  # the model's forward is that of training too
     return phase_finding(
@@ -104,3 +104,10 @@ def transfer(evidence: Evidence) -> Finding | None:
         measures["pin_memory"] = float(bool(pinned))
         said.append(f"The loader has pin_memory={bool(pinned)}.")
     return phase_finding(evidence, "transfer", [Phase.TRANSFER], said, measures=measures)
+
+
+def _count(steps: float) -> str:
+    """Of a step, where it is less than ten: accumulation makes few and long ones."""
+    if steps < 1:
+        return f"{percent(steps)} of a training step"
+    return f"{steps:,.0f} training steps" if steps >= 10 else f"{steps:.2g} training steps"

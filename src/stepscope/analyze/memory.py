@@ -5,26 +5,28 @@ Their shares are of bytes, not of time: of what the process held at most, or of 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from stepscope.analyze.evidence import Evidence
-from stepscope.analyze.growth import judge_growth
+from stepscope.analyze.growth import FLOOR_BYTES, judge_growth
 from stepscope.analyze.judge import likely, own_part, severity
 from stepscope.analyze.words import bytes_text, percent, plural
 from stepscope.model import names
 from stepscope.model.finding import Finding, Location
 from stepscope.model.kinds import KINDS, Signal
 from stepscope.model.memory import Fragmentation, Growing, Memory
+from stepscope.model.timeline import Timeline
 
 __all__ = ["memory_findings"]
 
 MOST_LEAKS: Final = 3
 COIN: Final = 0.5  # confidence where nothing tells a cause from its rival (analyze/judge.py)
-FEWEST_SAMPLES: Final = 30  # of the process's size, where nothing else is known
-LEAST_GROWN_BYTES: Final = 64 << 20
-LEAST_GROWN_SHARE: Final = 0.1
+FEWEST: Final = 16  # samples of the process's size, and steps: fewer make no 4 windows of growth
+POINTS: Final = 100  # of its growth that are looked at
+LEAST_GROWN_SHARE: Final = 0.1  # of the process's size
 
 
 def memory_findings(evidence: Evidence) -> list[Finding]:
@@ -106,20 +108,15 @@ def _leak_sentences(memory: Memory, leak: Growing) -> Iterator[str]:
 def _process_grows(evidence: Evidence) -> Iterator[Finding]:
     """From the size of the process alone, where nobody asked for more."""
     timeline = evidence.details.timeline
-    points = [
-        (point.at_ms / 1e3, point.program_rss_bytes)
-        for point in (timeline.points if timeline is not None else ())
-        if point.program_rss_bytes is not None
-    ]
-    whole = evidence.whole
-    if len(points) < FEWEST_SAMPLES or not whole.steps:
+    if timeline is None or len(timeline.rss) < FEWEST or len(timeline.buckets) < FEWEST:
         return
+    points = list(_after_steps(timeline))
     most = max(size for _, size in points)
-    growth = judge_growth(points, max(LEAST_GROWN_BYTES, LEAST_GROWN_SHARE * most))
+    growth = judge_growth(points, max(FLOOR_BYTES, LEAST_GROWN_SHARE * most))
     if not growth.leaks or growth.slope is None or growth.grown_bytes is None:
         return
     share = min(1.0, growth.grown_bytes / most)
-    a_step = growth.slope * whole.step_ns / 1e9
+    a_step = growth.slope
     yield Finding(
         kind="leak",
         title=f"memory: the process grows by {bytes_text(a_step)} with every step",
@@ -128,10 +125,21 @@ def _process_grows(evidence: Evidence) -> Iterator[Finding]:
         confidence=COIN * growth.growing_windows / growth.windows,
         evidence=(
             f"It grew by {bytes_text(growth.grown_bytes)} to {bytes_text(most)}. {growth.why}",
+            f"That is {bytes_text(a_step)} with every step.",
         ),
-        missing=("Which line it is shows with: stepscope run --memory …",),
+        missing=("To find the line: stepscope run --memory …",),
         measures={"bytes_per_step": a_step},
     )
+
+
+def _after_steps(timeline: Timeline) -> Iterator[tuple[float, float]]:
+    """How large the process was after some of the steps, evenly: a step that takes long would look
+    like a pause in the growth."""
+    times = [at_ms for at_ms, _ in timeline.rss]
+    for bucket in timeline.buckets[:: -(-len(timeline.buckets) // POINTS)]:
+        place = bisect_right(times, bucket.start_ms) - 1
+        if place >= 0:
+            yield float(bucket.first_step), timeline.rss[place][1]
 
 
 # ---- garbage ----

@@ -48,13 +48,22 @@ class StackTree:
             yield frame
             stack = frame.caller
 
+    def _is_generated(self, stack: int) -> bool:
+        """Libraries compile text too and call it as `python -c` does; there, the program itself is
+        such text."""
+        text = self._frames[stack].file
+        if text != "<string>":
+            return False
+        *_, outermost = self.chain(stack)
+        return outermost.file != text
+
     def users(self, stack: int) -> int:
         """The stack down to the innermost frame that is the user's own; 0: there is none."""
         passed = []
         at = stack
         while at not in self._users:
             frame = self._frames[at]
-            if is_users(frame.file, frame.function):
+            if is_users(frame.file, frame.function) and not self._is_generated(at):
                 self._users[at] = at
                 break
             passed.append(at)

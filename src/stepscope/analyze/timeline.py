@@ -18,9 +18,14 @@ _MS = 1_000_000
 
 
 def make_timeline(
-    loop: Loop, resources: ResourceFold, program_pids: Collection[int], most: int = MAX_POINTS
+    loop: Loop,
+    resources: ResourceFold,
+    program_pids: Collection[int],
+    most: int = MAX_POINTS,
+    own: ResourceFold | None = None,
 ) -> Timeline:
-    """`program_pids`: the processes that train; at most `most` buckets and as many points."""
+    """`program_pids`: the processes that train; at most `most` buckets and as many points. `own`:
+    what these sampled of themselves."""
     places = [place for place in range(len(PHASES)) if any(loop.windows.wall_ns(place))]
     cpus = resources.series(names.HOST_CPU_COUNT).get(0)
     return Timeline(
@@ -30,7 +35,18 @@ def make_timeline(
         buckets=tuple(_buckets(loop, places, most)),
         points=tuple(_Points(loop, resources, program_pids).get(most)),
         cpu_count=None if cpus is None else cpus.at(loop.end_ns),
+        rss=tuple(_rss(loop, resources, own, most)),
     )
+
+
+def _rss(
+    loop: Loop, resources: ResourceFold, own: ResourceFold | None, most: int
+) -> Iterable[tuple[float, float]]:
+    found = own.series(names.PROCESS_OWN_RSS_BYTES).get(loop.pid) if own is not None else None
+    found = found or resources.series(names.PROCESS_RSS_BYTES).get(loop.pid)
+    points = found.points(loop.start_ns, loop.end_ns) if found is not None else []
+    for at_ns, size in points[:: -(-len(points) // most) or 1]:
+        yield _rounded((at_ns - loop.start_ns) / _MS), size
 
 
 def _buckets(loop: Loop, places: Sequence[int], most: int) -> Iterable[StepBucket]:

@@ -17,14 +17,18 @@ _PACKAGES = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]"
     r"|[/\\]lib(?:64)?[/\\]python\d+(?:\.\d+)?(?:\.zip)?[/\\]"  # the standard library
     r"|[/\\]Python\d*[/\\]Lib[/\\]"  # on Windows
-    r"|[/\\]torchinductor_[^/\\]*[/\\]"  # made by torch.compile
+    r"|[/\\]torchinductor_[^/\\]*[/\\]"  # made by torch.compile,
+    r"|[/\\](\w\w)[/\\]c\1[a-z2-7]{49}\.py$"  # in whatever folder
 )
 # What compiled text is called where a person typed it: `python -c`, a prompt, a notebook.
 _TYPED = ("<stdin>", "<string>", "<ipython-input", "<doctest")
 # Functions that dataclasses and namedtuples make of text, which is called "<string>" as well.
 _MADE = ("__create_fn__", "<lambda>", "namedtuple_")
-# Functions without a name of their own, in another function, a class or a module.
-_NAMELESS = re.compile(r"(?:(?:\.<locals>)?\.|^)<(?:listcomp|setcomp|dictcomp|genexpr|lambda)>$")
+# Functions without a name of their own, in another function, a class or a module; and what the
+# frames of a function that yields are called.
+_NAMELESS = re.compile(
+    r"(?:(?:\.<locals>)?\.|^)<(?:listcomp|setcomp|dictcomp|genexpr|lambda|generator)>$"
+)
 
 
 @lru_cache(maxsize=65536)

@@ -19,12 +19,26 @@ class BackwardCollector(HookingCollector):
 
     name = "backward"
 
-    def __init__(self, first: Callable[[], None] = nothing, watch: Watch = UNWATCHED) -> None:
+    def __init__(
+        self,
+        first: Callable[[], None] = nothing,
+        watch: Watch = UNWATCHED,
+        after: Callable[[], None] = nothing,
+    ) -> None:
+        """`after` is called after each outermost one."""
         super().__init__(first)
-        self._watch = watch
+        self._watch, self._after = watch, after
 
     def _install(self, recorder: Recorder) -> None:
         import torch
+
+        is_open, number = recorder.is_open, recorder.intern(names.BACKWARD)
+        watched, after = self._watch.after_backward, self._after
+
+        def done(failed: bool) -> None:
+            watched(failed)
+            if not is_open(number):
+                after()
 
         def within(function: Callable[..., Any]) -> Callable[..., Any]:
             return spanned(
@@ -34,7 +48,7 @@ class BackwardCollector(HookingCollector):
                 compiling=torch.compiler.is_dynamo_compiling,
                 outermost=True,
                 first=self._first,
-                done=self._watch.after_backward,
+                done=done,
             )
 
         # Every run of the engine passes one of these. What they do before it (gradients of the

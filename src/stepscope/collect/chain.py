@@ -206,7 +206,7 @@ def spanned(
     arg: Callable[..., int | None] | None = None,
     outcome: Callable[..., int | None] | None = None,
     first: Callable[[], None] = nothing,
-    done: Callable[[bool], None] | None = None,
+    done: Callable[[bool], object] | None = None,
 ) -> Function:
     """`original` within a span.
 

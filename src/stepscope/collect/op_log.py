@@ -3,7 +3,7 @@ again after training in another dtype or layout (collect/replay.py).
 
 A dispatch mode sees every operator, those of backward included, for one step and only where an
 alternative is to be weighed. Values are not kept: shapes, strides, dtypes, numbers, and how many of
-the values were subnormal.
+the values were subnormal, or selected by a mask.
 """
 
 from __future__ import annotations
@@ -248,7 +248,8 @@ def _leave(mode: Any) -> bool:
 def _key(torch: Any, value: Any) -> Any:
     """What makes two calls alike."""
     if isinstance(value, torch.Tensor):
-        return (value.dtype, tuple(value.shape), value.stride(), value.device)
+        stride = value.stride() if value.layout is torch.strided else None
+        return (value.dtype, tuple(value.shape), value.layout, stride, value.device)
     if isinstance(value, (list, tuple)):
         return tuple(_key(torch, one) for one in value)
     if value is None or isinstance(value, (bool, int, float, str, torch.dtype, torch.device)):
@@ -291,12 +292,16 @@ def _value(torch: Any, value: Any) -> Any:
 def _tensor(torch: Any, value: Any) -> Any:
     if value.layout is not torch.strided or value.is_quantized or value.is_complex():
         return _MISSING
-    return {
+    described = {
         "shape": list(value.shape),
         "stride": list(value.stride()),
         "dtype": str(value.dtype).removeprefix("torch."),
         "device": value.device.type,
     }
+    if value.dtype is torch.bool and value.device.type == "cpu" and value.numel():
+        # How much a mask selects is how much there is to do.
+        described["true"] = int(value.count_nonzero()) / value.numel()
+    return described
 
 
 def _with_shares(described: dict[str, Any], shares: list[tuple[int, float]]) -> dict[str, Any]:

@@ -64,12 +64,24 @@ class _Op:
         packet = getattr(torch.ops.aten, short)
         self.function = getattr(packet, str(spec["overload"]) or "default")
         self.elements = sum(math.prod(tensor["shape"]) for tensor in tensors(spec))
+        self._counts_values = _counts_values(torch, self.function, spec)
 
     def call(self, torch: Any, changed: Changed) -> Callable[[], Any]:
+        if self._counts_values:
+            raise ValueError("what it does depends on values that were not logged")
         args = [values.make(torch, one, changed) for one in self.spec["args"]]
         kwargs = {k: values.make(torch, one, changed) for k, one in self.spec["kwargs"].items()}
         function = self.function
         return lambda: function(*args, **kwargs)
+
+
+def _counts_values(torch: Any, function: Any, spec: Mapping[str, Any]) -> bool:
+    """Integers say how much there is to do, as in nonzero and repeat_interleave. An index says only
+    where, and of masks the share that they select is known."""
+    first = next(iter(tensors(spec["args"])), None)
+    is_sized = torch.Tag.dynamic_output_shape in function.tags
+    counted = first is not None and first["dtype"].startswith(("int", "uint"))
+    return is_sized and counted and spec["op"] != "aten::index"
 
 
 def replay(

@@ -60,12 +60,14 @@ def _tensor(torch: Any, described: Mapping[str, Any], changed: Changed) -> Any:
     made = torch.empty_strided(shape, stride, dtype=dtype, device=described["device"])
     if changed.channels_last and made.dim() == 4 and made.is_contiguous():
         made = made.to(memory_format=torch.channels_last)
+    if dtype is torch.bool:
+        return made.copy_(torch.rand(shape) < float(described.get("true", 0.0)))
     share = float(described.get("subnormal", 0.0)) if changed.subnormal else 0.0
     return _fill(torch, made, share)
 
 
 def _fill(torch: Any, tensor: Any, subnormal: float) -> Any:
-    """Values that suit most operators: positive; indices and flags are 0."""
+    """Values that suit most operators: positive; indices are 0."""
     if not tensor.is_floating_point():
         return tensor.zero_()
     tensor.uniform_(0.1, 1.1)

@@ -27,12 +27,15 @@ class StepsCollector(HookingCollector):
         first: Callable[[], None] = nothing,
         at_step: Callable[[], None] = nothing,
         stepped: Callable[[Any], int] | None = None,
+        begun: Callable[[], None] = nothing,
     ) -> None:
-        """`at_step()` and `stepped(optimizer)` are called after each outermost step, but not before
-        the time that the last `stepped` gave: until then step ends are only counted."""
+        """`begun()` is called after the first step. `at_step()` and `stepped(optimizer)` are called
+        after each outermost step, but not before the time that the last `stepped` gave: until then
+        step ends are only counted."""
         super().__init__(first)
         self._at_step = at_step
         self._tell = stepped
+        self._begun = begun
         self._optimizer: Any = None  # the one that is at work
         self._steps = self._told = 0  # ends of steps; of these, those that were not only counted
         self._least_ns = [0, 0]  # that an end took that was counted, and told; 0: none was timed
@@ -113,6 +116,27 @@ class StepsCollector(HookingCollector):
             done=self._stepped,
         )
 
+    @property
+    def has_optimizers(self) -> bool:
+        """Whether the program has made one of torch's."""
+        return bool(self._made)
+
+    def watch_other(self, owner: type) -> None:
+        """Steps of a class that is no optimizer of torch's. They are only counted."""
+        self._patches.replace(owner, "step", self._counted_only)
+        if "zero_grad" in vars(owner):
+            self._patches.replace(owner, "zero_grad", lambda f: self._span(names.OPTIMIZER_ZERO, f))
+
+    def _counted_only(self, original: Function) -> Function:
+        return spanned(
+            self._recorder,
+            names.OPTIMIZER_STEP,
+            original,
+            compiling=self._compiling,
+            arg=lambda optimizer, *_, **__: id(optimizer),
+            done=self._end_step,
+        )
+
     def set_calm(self, calm: bool) -> None:
         """calm: nobody looks at single steps, so that most of their ends are only counted."""
         self._rest_ns = _REST_NS if calm else 0
@@ -122,11 +146,9 @@ class StepsCollector(HookingCollector):
         """Count the outermost ones: a GradScaler and a subclass call another step inside theirs."""
         if failed:
             self._optimizer = None
-        if failed or not self._running or self._recorder.is_open(self._step_number):
+        if not self._end_step(failed):
             return
         recorder = self._recorder
-        self._steps += 1
-        recorder.set_step(self._steps)
         optimizer, self._optimizer = self._optimizer, None  # never kept alive
         now_ns = recorder.now_ns()
         is_told = now_ns >= self._quiet_until_ns
@@ -137,6 +159,16 @@ class StepsCollector(HookingCollector):
             self._quiet_until_ns = now_ns + self._rest_ns if self._rest_ns else quiet_until_ns
         if not self._steps % _TIMED_EVERY:
             self._say_cost(is_told, recorder.now_ns() - now_ns)
+
+    def _end_step(self, failed: bool) -> bool:
+        """Count it, where this is the end of an outermost one."""
+        if failed or not self._running or self._recorder.is_open(self._step_number):
+            return False
+        self._steps += 1
+        self._recorder.set_step(self._steps)
+        if self._steps == 1:
+            self._begun()
+        return True
 
     def _say_cost(self, is_told: bool, took_ns: int) -> None:
         """What is done at some ends only counts elsewhere (sampled steps, the machine's speed): the

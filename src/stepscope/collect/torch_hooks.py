@@ -12,6 +12,8 @@ from stepscope.collect.forward import ForwardCollector
 from stepscope.collect.gpu import AllocatorSource
 from stepscope.collect.hooking import HookingCollector
 from stepscope.collect.loader import LoaderCollector
+from stepscope.collect.other_optimizers import OtherOptimizers
+from stepscope.collect.own_memory import watch_own_size
 from stepscope.collect.sampling import Guide, Sampling
 from stepscope.collect.saves import SavesCollector
 from stepscope.collect.speed import SpeedReference
@@ -67,12 +69,22 @@ class TorchHooks:
             at_step = AllocatorSource(recorder, torch.cuda)
             history = CudaHistory(torch.cuda, torch._C._cuda_isHistoryEnabled, self._save)
             self._sampling.watch_cuda(history)
+        launched = bool(os.environ.get("STEPSCOPE_RUN"))
         self._speed = SpeedReference(recorder, at_step, torch)
         self._speed.set_calm(self._sampling.is_calm)
-        self._steps = StepsCollector(self._first, self._speed, self._sampling.stepped)
+        self._steps = StepsCollector(
+            self._first,
+            self._speed,
+            self._sampling.stepped,
+            lambda: watch_own_size(recorder) if launched else None,
+        )
         self._steps.set_calm(self._sampling.is_calm)
+        steps = self._steps
+        others = OtherOptimizers(lambda: steps.has_optimizers, steps.watch_other, recorder.failed)
+        backward = BackwardCollector(self._first, self._sampling.watch, others.after_backward)
         self._collectors = (
-            self._steps,
+            steps,
+            backward,
             *_collectors(self._first, self._sampling, self._workers),
         )
         for collector in self._collectors:
@@ -128,7 +140,6 @@ def _collectors(
     # All of these are cheap enough for every level; `sampling` minds the level itself.
     return (
         ForwardCollector(first, sampling.watch),
-        BackwardCollector(first, sampling.watch),
         LoaderCollector(first),
         workers,
         TransferCollector(force=os.environ.get("STEPSCOPE_TRANSFERS") == "1"),

@@ -79,6 +79,7 @@ class Finding:
     evidence: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     location: Location = Location()
+    library: Location = Location()  # the function of a package below it that takes the time
     measures: Mapping[str, AnyNumber] = field(default_factory=dict)
     recommendation: Recommendation | None = None
 

@@ -169,6 +169,7 @@ PROCESS_CPU_NS: Final = "process.cpu_ns"  # user + system
 PROCESS_SYSTEM_CPU_NS: Final = "process.system_cpu_ns"  # the system's part of it
 PROCESS_REAPED_CPU_NS: Final = "process.reaped_cpu_ns"  # of children that ended and were waited for
 PROCESS_RSS_BYTES: Final = "process.rss_bytes"  # gauge
+PROCESS_OWN_RSS_BYTES: Final = "process.own_rss_bytes"  # the same, sampled by itself; gauge
 PROCESS_PEAK_RSS_BYTES: Final = "process.peak_rss_bytes"  # the kernel's mark since its last reset
 PROCESS_SHARED_BYTES: Final = "process.shared_bytes"  # of the RSS, shared memory; gauge
 PROCESS_READ_BYTES: Final = "process.read_bytes"  # from a disk

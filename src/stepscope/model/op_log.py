@@ -1,7 +1,8 @@
 """What `op.logged` marks say: the one vocabulary of those who log operators, judge and run them.
 
 Each is JSON: {"op", "overload", "args", "kwargs"}, a tensor in it {"shape", "stride", "dtype",
-"device"} and the share of its values that is "subnormal"; {} for operators that are only counted.
+"device"} and the shares of its values that are "subnormal" and, of a mask, "true"; {} for operators
+that are only counted.
 """
 
 from __future__ import annotations

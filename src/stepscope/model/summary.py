@@ -190,6 +190,7 @@ def finding_to_dict(finding: Finding) -> dict[str, Any]:
         "severity": finding.severity,
         "confidence": finding.confidence,
         "location": asdict(finding.location),
+        "library": asdict(finding.library),
         "evidence": list(finding.evidence),
         "missing": list(finding.missing),
         "measures": {key: one for key, one in finding.measures.items() if isfinite(one)},

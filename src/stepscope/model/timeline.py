@@ -45,3 +45,5 @@ class Timeline:
     ] = ()  # without gaps: one begins where the other ends
     points: Annotated[tuple[ResourcePoint, ...], Range(0, MAX_POINTS)] = ()
     cpu_count: Amount | None = None
+    # (ms since the loop began, bytes) of the process that trains: more often than in `points`.
+    rss: Annotated[tuple[tuple[float, Amount], ...], Range(0, MAX_POINTS)] = ()

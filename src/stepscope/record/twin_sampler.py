@@ -6,6 +6,7 @@ the native one does not know the interpreter's frames.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import opcode
 import os
@@ -146,7 +147,7 @@ class TwinStackSampler:
             line = line_of(code, instruction)
             if line <= 0:  # an instruction of the compiler's own
                 line = code.co_firstlineno
-            told.append((number, caller, code.co_filename, code.co_qualname, line))
+            told.append((number, caller, code.co_filename, _name_of(code), line))
         return told
 
     def counters(self) -> dict[str, int]:
@@ -231,3 +232,10 @@ def _sites(innermost: FrameType) -> list[tuple[CodeType, int]]:
         sites.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back
     return sites
+
+
+def _name_of(code: CodeType) -> str:
+    """Functions that give values one by one are told as such, as in native/nodes.c."""
+    if not code.co_flags & inspect.CO_GENERATOR or code.co_name == "<genexpr>":
+        return code.co_qualname
+    return f"{code.co_qualname}.<generator>"

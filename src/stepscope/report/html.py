@@ -110,6 +110,7 @@ def _environment(folder: str) -> Environment:
         "amount": units.amount,
         "steps": units.steps_text,
         "warm_up_text": units.warm_up_text,
+        "all_steps": units.all_steps_text,
         "is_code": _is_code,
         "sentence": _sentence,
         "short": shorten,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from stepscope.model.finding import Location
@@ -249,19 +249,26 @@ def _gc_text(use: GcUse) -> str:
 
 
 def _coverage_text(coverage: Coverage) -> str:
-    said = [f"{bytes_text(coverage.tensor_bytes)} are tensors that were seen"]
-    optional: Sequence[tuple[int | None, str]] = (
+    """First parts that add up to the whole, then properties, which parts of it may share."""
+    held = bytes_text(coverage.rss_bytes)
+    parts = _sizes(
+        (coverage.tensor_bytes, "are tensors that were seen"),
         (coverage.before_bytes, "were there before the first step"),
         (coverage.mapped_bytes, "are files, libraries and shared memory that came since"),
         (coverage.free_bytes, "are free memory that libc's allocator keeps"),
+        (coverage.unexplained_bytes, "are not explained"),
+    )
+    properties = _sizes(
         (coverage.python_bytes, "are Python objects"),
-        (coverage.shared_bytes, "are shared with other processes"),
+        (coverage.shared_bytes, "are shared with other processes or are files"),
         (coverage.pinned_bytes, "are pinned"),
     )
-    said += [f"{bytes_text(size)} {words}" for size, words in optional if size is not None]
-    rest = bytes_text(coverage.unexplained_bytes)
-    held = bytes_text(coverage.rss_bytes)
-    return f"Of {held} that the process held, {', '.join(said)}. {rest} are not explained."
+    told = f"Of {held} that the process held, {', '.join(parts)}."
+    return f"{told} Of all this, {', '.join(properties)}." if properties else told
+
+
+def _sizes(*known: tuple[int | None, str]) -> list[str]:
+    return [f"{bytes_text(size)} {words}" for size, words in known if size is not None]
 
 
 def _both(one: int | None, other: int | None) -> int | None:

@@ -15,7 +15,7 @@ from stepscope.model.summary import PhaseShare, RankSummary, Summary
 from stepscope.report.checkpointing import checkpointing_parts
 from stepscope.report.figures import speedup
 from stepscope.report.glyphs import Glyphs, glyphs_for
-from stepscope.report.units import duration, factor, percent, steps_text, warm_up_text
+from stepscope.report.units import all_steps_text, duration, factor, percent, warm_up_text
 
 if TYPE_CHECKING:
     from stepscope.model.checkpoint_details import Checkpointing
@@ -95,7 +95,7 @@ class _View:
         steps = self._summary.steps
         figures = [f"stepscope · {name}" if name else "stepscope"]
         if steps.count:
-            figures.append(f"{steps_text(steps.count)} in {duration(self._summary.wall_ms)}")
+            figures.append(f"{all_steps_text(steps)} in {duration(self._summary.wall_ms)}")
         if steps.per_second is not None:
             figures.append(f"{steps.per_second:.3g} steps/s")
         return self._text((" · ".join(figures), "dim"))

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from stepscope.model.summary import StepsSummary
 from stepscope.units import percent
 
-__all__ = ["amount", "bytes_text", "duration", "factor", "percent", "steps_text", "warm_up_text"]
+__all__ = [
+    "all_steps_text",
+    "amount",
+    "bytes_text",
+    "duration",
+    "factor",
+    "percent",
+    "steps_text",
+    "warm_up_text",
+]
 
 
 def factor(times: float) -> str:
@@ -44,6 +54,18 @@ def amount(value: float) -> str:
 
 def steps_text(count: int) -> str:
     return "1 step" if count == 1 else f"{count:,} steps"
+
+
+def all_steps_text(steps: StepsSummary) -> str:
+    """The steps of a loop. Under accumulation, how many passes of forward and backward they took.
+
+    >>> all_steps_text(StepsSummary(25, micro_batches=200, found_by="optimizer"))
+    '25 optimizer steps of 200 passes'
+    """
+    if steps.found_by != "optimizer" or steps.micro_batches < 2 * steps.count:
+        return steps_text(steps.count)
+    taken = steps_text(steps.count).replace(" ", " optimizer ")
+    return f"{taken} of {steps.micro_batches:,} passes"
 
 
 def warm_up_text(steps: int, ms: float, wall_ms: float) -> str:

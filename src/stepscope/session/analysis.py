@@ -154,7 +154,7 @@ class RunFold:
             operations=self._operations(),
             reference_ns=[ns for fold in self._program() for ns in fold.speed.readings_ns],
         )
-        self.details = self._details.get(loops, self.sampled())
+        self.details = self._details_of(loops)
         if self._run is not None and self.details.memory is not None:
             from stepscope.session.device_memory import with_device_memory
 
@@ -176,7 +176,7 @@ class RunFold:
         from stepscope.analyze.findings import findings
 
         loops = self.rank_loops()
-        details = self._details.get(loops, self.sampled())
+        details = self._details_of(loops)
         return advise(findings(loops, self._judged_resources(loops), details))
 
     def stacks_since(self, rank: int, start_ns: int, until_ns: int) -> tuple[PhaseStacks, ...]:
@@ -201,7 +201,7 @@ class RunFold:
         from stepscope.analyze.warm_up import steady
         from stepscope.analyze.whole import Whole
 
-        details = self._details.get(loops, self.sampled())
+        details = self._details_of(loops)
         ops = [(json.loads(text), count) for text, count in logged]
         whole = Whole([steady(loop) for loop in loops], self._judged_resources(loops))
         wanted = worth_a_try(Evidence(whole, details), ops)
@@ -237,6 +237,9 @@ class RunFold:
         if found.program.cpu_cores is None and all(2 * x.warm_up_ns < x.wall_ns for x in after):
             return self._resources_of(loops)
         return found
+
+    def _details_of(self, loops: Sequence[Loop]) -> Details:
+        return self._details.get(loops, self.sampled(), self._resources["program"])
 
     def sampled(self) -> ResourceFold:
         """What whoever samples the host has seen."""

@@ -59,8 +59,9 @@ class DetailsFold:
         """The operators of one step: what each was called with as JSON, and how often."""
         return self._layers.get(loops).logged
 
-    def get(self, loops: Sequence[Loop], resources: ResourceFold) -> Details:
-        """`loops`: one of each rank; `resources`: of whoever sampled the host."""
+    def get(self, loops: Sequence[Loop], resources: ResourceFold, own: ResourceFold) -> Details:
+        """`loops`: one of each rank; `resources`: of whoever sampled the host; `own`: what the
+        program sampled."""
         if not loops:
             return Details()
         layers = self._layers.get(loops)
@@ -73,7 +74,7 @@ class DetailsFold:
             ops=layers.ops,
             op_steps=layers.op_steps,
             traits=layers.traits,
-            timeline=make_timeline(first, resources, {loop.pid for loop in loops}),
+            timeline=make_timeline(first, resources, {loop.pid for loop in loops}, own=own),
             memory=self._memory_of(first),
             checkpointing=self._checkpoints.get(loops),
         )

@@ -195,6 +195,15 @@ def test_evaluation_is_located_at_the_line_that_calls_the_model() -> None:
     assert verdict.evidence[-1] == "95 % of it lies in evaluate, train.py:1."
 
 
+@pytest.mark.parametrize(
+    ("evaluated_ms", "said"),
+    [(60, "60 % of a training step."), (250, "2.5 training steps."), (4000, "40 training steps.")],
+)
+def test_evaluation_is_compared_with_steps_that_may_be_long(evaluated_ms: int, said: str) -> None:
+    verdict = found(loop([*training(10), in_eval(1000, 1000 + evaluated_ms)]))["validation"]
+    assert any(sentence.endswith(f"as long as {said}") for sentence in verdict.evidence)
+
+
 def test_without_a_flame_evaluation_is_located_at_its_dearest_line() -> None:
     events = [*training(10), in_eval(1000, 1500), *training(10, 1500)]
     evaluation = stacks(Phase.EVALUATION, line("net.py", 30, "Net.forward", 0.9))

@@ -115,12 +115,24 @@ def lines(stacks: PhaseStacks) -> list[tuple[str, float]]:
         ("<stdin>", "<module>", True),
         ("/tmp/ipykernel_12/34.py", "<module>", True),
         ("/tmp/torchinductor_me/ab/cab.py", "call", False),
+        (f"/scratch/cache/ab/cab{'q7' * 24}z.py", "call", False),
+        ("/scratch/cache/ab/cab.py", "call", True),
         ("<eval_with_key>.3", "forward", False),
         ("", "?", False),
     ],
 )
 def test_whose_code_a_file_is(file: str, function: str, users: bool) -> None:
     assert is_users(file, function) is users
+
+
+def test_text_that_a_library_compiled_is_the_users_only_where_the_program_is_text() -> None:
+    numbers = Numbers()
+    made = numbers.of([(TRAIN, 10, "main"), (TORCH, 20, "cache"), ("<string>", 6, "cached")])
+    typed = numbers.of([("<string>", 3, "<module>"), (TORCH, 30, "call"), ("<string>", 9, "own")])
+    samples = [seen(5.5, made), seen(5.6, made), seen(5.7, typed)]
+    found = folded([*numbers.frames, *step(0), *samples])
+    (only,) = found.values()
+    assert lines(only) == [("main", 0.667), ("own", 0.333)]
 
 
 def test_samples_belong_to_the_phase_of_the_spans_around_them() -> None:

@@ -54,6 +54,19 @@ def test_what_comes_after_the_last_step_has_its_own_bucket() -> None:
     assert made.buckets[-1].ms[made.phases.index("evaluation")] == pytest.approx(30.0)
 
 
+def test_the_size_of_the_process_that_trains_is_kept_as_often_as_it_was_sampled() -> None:
+    found = loop(training(10))
+    begin = found.start_ns // 1_000_000
+    own, launchers = names.PROCESS_OWN_RSS_BYTES, names.PROCESS_RSS_BYTES
+    sizes = [sample(own, begin + at, 7e6 + at, found.pid) for at in range(9)]
+    other = sample(own, begin, 1e6, found.pid + 1)
+    outside, inside = sampled([sample(launchers, begin, 1e6, found.pid)]), sampled([*sizes, other])
+    made = make_timeline(found, outside, {found.pid}, own=inside)
+    assert made.rss == tuple((float(at), 7e6 + at) for at in range(9))
+    assert len(make_timeline(found, outside, {found.pid}, most=4, own=inside).rss) == 3
+    assert make_timeline(found, outside, {found.pid}).rss == ((0.0, 1e6),)
+
+
 def test_cpu_is_the_growth_between_two_samples_and_memory_what_it_was() -> None:
     found = loop(training(10))
     wall = round(found.wall_ns / 1e6)

@@ -19,6 +19,7 @@ from stepscope.analyze.user_code import named_function
         ("f.<locals>.<lambda>.<locals>.<listcomp>", "f"),
         ("f.<locals>.<lambda>.<locals>.named", "f.<locals>.<lambda>.<locals>.named"),
         ("Net.<lambda>", "Net"),
+        ("Files.batches.<generator>", "Files.batches"),
         ("<lambda>", "<module>"),
         ("<listcomp>.<locals>.<lambda>", "<module>"),
         ("<module>", "<module>"),

@@ -206,11 +206,23 @@ def test_a_line_that_grows_with_every_window_is_suspected_once() -> None:
 
 @pytest.mark.parametrize(
     "sizes",
-    [range(100, 0, -5), [50] * 20, [10 * (step % 5) for step in range(20)], range(20)],
+    [range(100, 0, -5), [50] * 20, [50 * (step % 3) for step in range(20)], range(20)],
     ids=["shrinks", "stays", "comes and goes", "too little"],
 )
 def test_others_are_not_suspected(sizes: Any) -> None:
     assert not any(looked(windows(*sizes)))
+
+
+def test_a_line_that_grows_until_garbage_is_collected_is_suspected_while_it_is_high() -> None:
+    # 0 10 20 30 40 KiB, twice: it has grown in 6 windows at the second 20, and by enough at 40.
+    found = looked(windows(*(10 * (step % 5) for step in range(10))))
+    assert found == [[]] * 9 + [[5]]
+
+
+def test_a_line_that_came_and_went_is_suspected_once_it_grows_without_falling() -> None:
+    often = [50 * (step % 2) for step in range(20)]
+    found = looked(windows(*often, *range(100, 800, 100)))
+    assert found.index([5]) == len(often) - 1 + Suspects.WINDOWS - 1
 
 
 def test_what_has_a_purpose_or_no_line_is_not_suspected() -> None:

@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from stepscope.collect.op_log import OpLogCollector, Seen
 from stepscope.collect.replay import replay
+from stepscope.collect.replay_values import Changed, make
 from stepscope.model import names
 from stepscope.record.recorder import Recorder
 from tests.unit.collect.conftest import Read
@@ -82,6 +83,39 @@ def test_subnormal_values_are_counted_over_some_calls() -> None:
         seen.note(torch.ops.aten.sqrt.default, (x,), {})
     (text, _), _ = seen.told()
     assert json.loads(text)["args"][0]["subnormal"] == pytest.approx(0.5)
+
+
+def test_a_mask_selects_as_much_when_it_is_run_again() -> None:
+    mask = torch.zeros(1000, dtype=torch.bool)
+    mask[:250] = True
+    seen = Seen(torch)
+    seen.note(torch.ops.aten.nonzero.default, (mask,), {})
+    (text, _), *_ = seen.told()
+    spec = json.loads(text)
+    assert spec["args"][0]["true"] == 0.25
+    torch.manual_seed(0)
+    made = make(torch, spec["args"][0], Changed())
+    assert 200 < int(made.count_nonzero()) < 300
+
+
+def test_what_depends_on_integers_that_are_not_known_counts_as_not_run() -> None:
+    seen = Seen(torch)
+    seen.note(torch.ops.aten.nonzero.default, (torch.arange(1000),), {})
+    seen.note(torch.ops.aten.relu.default, (torch.ones(1000),), {})
+    ops = [[json.loads(text), count] for text, count in seen.told()]
+    (found,) = replay({"ops": ops, "wanted": ["nothing"], "complete": True})
+    assert (found["nothing"]["calls"], found["nothing"]["failed"]) == (1, 1)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_sparse_tensors_are_counted_and_end_no_log() -> None:
+    seen = Seen(torch)
+    graph = torch.eye(3).to_sparse()
+    seen.note(torch.ops.aten.mm.default, (graph, torch.eye(3)), {})
+    seen.note(torch.ops.aten.mm.default, (graph.to_sparse_csr(), torch.eye(3)), {})
+    seen.note(torch.ops.aten.relu.default, (torch.ones(3),), {})
+    assert seen.error is None
+    assert [count for _, count in seen.told()] == [1, 2]
 
 
 def test_what_an_operator_is_given_is_not_asked_to_show_itself() -> None:

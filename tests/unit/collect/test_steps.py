@@ -162,6 +162,18 @@ def test_stop_puts_everything_back(recorder: Recorder, read: Read) -> None:
     assert vars(torch.optim.Optimizer)["profile_hook_step"] is hook
 
 
+def test_the_first_step_is_told_once_and_a_failed_one_is_none(started: Started) -> None:
+    begun: list[int] = []
+    collector = started(StepsCollector(begun=lambda: begun.append(collector._steps)))
+    optimizer = torch.optim.SGD([parameter()], lr=0.1)
+    with pytest.raises(ZeroDivisionError):
+        optimizer.step(lambda: 1 / 0)
+    assert begun == []
+    optimizer.step()
+    optimizer.step()
+    assert begun == [1]
+
+
 def test_step_ends_are_only_counted_until_the_time_that_was_asked_for(started: Started) -> None:
     told: list[int] = []
 

@@ -23,6 +23,13 @@ def rendered(summary: Summary, encoding: str = "utf-8", width: int = 80) -> str:
     return buffer.getvalue().decode(encoding)
 
 
+def test_under_accumulation_steps_and_passes_are_told() -> None:
+    summary = input_bound()
+    steps = replace(summary.steps, micro_batches=400)
+    line = rendered(replace(summary, steps=steps)).splitlines()[0]
+    assert line == "stepscope · train · 50 optimizer steps of 400 passes in 20.0 s · 2.5 steps/s"
+
+
 def test_a_report_says_verdict_breakdown_finding_advice_and_cost() -> None:
     text = rendered(input_bound())
     lines = text.splitlines()
