@@ -38,7 +38,6 @@ args = parser.parse_args()
 
 width, depth, batch = SIZES[args.subject]
 rank = int(os.environ.get("RANK", "0"))
-torch.set_num_threads(1)
 torch.manual_seed(1337)
 
 
@@ -61,6 +60,7 @@ if args.subject == "ddp":
     model = nn.parallel.DistributedDataParallel(model)
 elif args.subject != "workers":
     # On one core: two cores of a shared machine are never equally fast.
+    torch.set_num_threads(1)
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 
