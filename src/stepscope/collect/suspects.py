@@ -37,7 +37,7 @@ class _Line(NamedTuple):
     def mostly_grows(self) -> bool:
         if self.in_a_row >= Suspects.WINDOWS:
             return True
-        return self.growing >= max(Suspects.WINDOWS, GROWING_PER_FALL * (self.falls + 1))
+        return self.growing >= max(Suspects.WINDOWS, GROWING_PER_FALL * self.falls)
 
     def then(self, held_bytes: int) -> _Line:
         if held_bytes > self.bytes:
