@@ -41,7 +41,7 @@ demo: install
 # machine that others use: what failed is run once more, alone, and has to pass.
 test: install
 	@$(BIN)/python -m pytest -m 'timed and not extended'; timed=$$?; \
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not timed and not extended'; others=$$?; \
+	$(BIN)/python -m pytest -n 2 -m 'not timed and not extended'; others=$$?; \
 	test $$timed$$others = 00 || \
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 

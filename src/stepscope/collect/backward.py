@@ -32,13 +32,11 @@ class BackwardCollector(HookingCollector):
     def _install(self, recorder: Recorder) -> None:
         import torch
 
-        is_open, number = recorder.is_open, recorder.intern(names.BACKWARD)
         watched, after = self._watch.after_backward, self._after
 
         def done(failed: bool) -> None:
             watched(failed)
-            if not is_open(number):
-                after()
+            after()
 
         def within(function: Callable[..., Any]) -> Callable[..., Any]:
             return spanned(

@@ -249,7 +249,7 @@ def spanned(
                     failed(name, error)
                 try:
                     end(token, wrong, told)
-                    if done is not None:
+                    if done is not None and token >= 0:
                         done(bool(wrong))
                 except Exception as error:  # noqa: BLE001
                     failed(name, error)
