@@ -249,7 +249,7 @@ def spanned(
                     failed(name, error)
                 try:
                     end(token, wrong, told)
-                    if done is not None and token >= 0:
+                    if done is not None and (token >= 0 or not outermost):
                         done(bool(wrong))
                 except Exception as error:  # noqa: BLE001
                     failed(name, error)
