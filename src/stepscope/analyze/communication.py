@@ -23,8 +23,9 @@ def communication_loss(evidence: Evidence) -> dict[Phase, float]:
 
     With several ranks and no GPU, a thread that neither runs nor waits for a CPU where it has to
     compute waits for a collective: DDP's all-reduce, FSDP's and tensor parallel's gathers. What
-    threads that hold the interpreter account for is taken off. Between the phases it may wait for
-    anything: there stacks show what lies in torch.distributed.
+    threads that hold the interpreter account for is taken off, and so is what other threads of the
+    program waited for a CPU: operators that run on several threads wait for the last of them.
+    Between the phases it may wait for anything: there stacks show what lies in torch.distributed.
     """
     whole = evidence.whole
     if ranks_of(evidence) < 2 or whole.resources.gpus:
@@ -34,6 +35,9 @@ def communication_loss(evidence: Evidence) -> dict[Phase, float]:
     found = {
         phase: max(0.0, whole.blocked_share(phase) - locked.get(phase, 0.0)) for phase in _COMPUTE
     }
+    blocked = sum(found.values())
+    part = max(0.0, 1.0 - whole.threads_delay / blocked) if blocked else 0.0
+    found = {phase: share * part for phase, share in found.items()}
     stacks = evidence.stacks("main", Phase.PYTHON_BETWEEN)
     between = whole.share(Phase.PYTHON_BETWEEN)
     found[Phase.PYTHON_BETWEEN] = min(

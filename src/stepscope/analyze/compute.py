@@ -20,6 +20,8 @@ from stepscope.model.phases import Phase
 __all__ = ["compute", "optimizer"]
 
 _COMPUTE = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
+# A wait without a known cause is said from this share of the loop on.
+_WORTH_A_LINE = 0.02
 
 
 def compute(evidence: Evidence, share: float, costs: Sequence[Finding]) -> Finding:
@@ -63,6 +65,11 @@ def _running(whole: Whole) -> Iterator[str]:
     cores, cpus = whole.resources.program.cpu_cores, whole.resources.cpu_count
     if cores is not None and cpus:
         yield f"The program kept {cores:.1f} of {cpus:g} CPUs busy."
+    if whole.cpu_wait.unnamed >= _WORTH_A_LINE:
+        yield (
+            f"The training thread was ready but had no CPU {percent(whole.cpu_wait.unnamed)} of the"
+            " loop; which program had it is unknown."
+        )
 
 
 def _hottest_layer(evidence: Evidence) -> LayerTime | None:

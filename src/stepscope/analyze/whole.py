@@ -29,6 +29,11 @@ class CpuWait(NamedTuple):
     own_threads: float = 0.0  # threads of this run that wanted a CPU, on average
     own_waiting: float = 0.0  # those of them that had none
 
+    @property
+    def unnamed(self) -> float:
+        """The part of both of which it is not known who had the CPUs."""
+        return max(0.0, self.thread + self.workers - self.others - self.own)
+
 
 class Whole:
     """Times are sums over ranks: shares are those of an average rank.
@@ -103,10 +108,11 @@ class Whole:
         is_wanted = used + delay >= Signal.WANTED_PER_CPU * cpus
         is_own = is_wanted and delay >= Signal.DELAY_PER_CPU_TIME * used
         workers, crowd = self._workers_wait
-        by_others = (thread + workers) * (1 - own) if others >= Signal.OTHERS_CORES else 0.0
-        by_own = (thread * own if is_own else 0.0) + (workers * own if crowd else 0.0)
-        if not by_others and not crowd:
-            workers = 0.0  # then batches simply need the CPUs
+        to_others = 1 - own if others >= Signal.OTHERS_CORES else 0.0
+        crowding = own if crowd else 0.0
+        by_others = (thread + workers) * to_others
+        by_own = (thread * own if is_own else 0.0) + workers * crowding
+        workers *= to_others + crowding  # for the rest, batches simply need the CPUs
         return CpuWait(thread, workers, by_others, by_own, others, used + delay, delay)
 
     @cached_property
@@ -119,6 +125,12 @@ class Whole:
             delay = program.run_delay_cores or 0.0
         ran = self.thread_cores
         return min(delay / max(1, len(self.loops)), 1.0 - ran) if ran is not None else 0.0
+
+    @property
+    def threads_delay(self) -> float:
+        """Threads of a rank beside the training thread that were ready and had no CPU."""
+        delay = self.resources.program.run_delay_cores or 0.0
+        return max(0.0, delay / max(1, len(self.loops)) - self._thread_delay)
 
     @property
     def _workers_wait(self) -> tuple[float, bool]:

@@ -116,6 +116,25 @@ def test_waiting_for_a_cpu_is_not_communication() -> None:
     assert list(kinds) == ["busy-machine", "compute"]
 
 
+def test_waiting_for_threads_of_ones_own_is_not_communication() -> None:
+    """Blocked 30 % of the loop, while threads of an operator had no CPU 25 % of it."""
+    main, ranks = replace(trained(ran=0.7), pid=THREAD), Details(traits=RANKS)
+    alone = found(main, ranks, crowded(0.0, busy=0.3))
+    beside = found(main, ranks, crowded(0.0, busy=0.3, threads=0.25))
+    assert alone["communication"].share == pytest.approx(0.3, abs=0.02)
+    assert beside["communication"].share == pytest.approx(0.05, abs=0.02)
+    assert beside["compute"].share == pytest.approx(0.94, abs=0.02)
+
+
+def test_a_wait_of_workers_for_each_other_stays_with_the_input() -> None:
+    """Workers and training want more CPUs than there are: other programs account for a part of the
+    wait only, and the rest is what batches cost."""
+    children = ProcessUse(4, cpu_cores=1.0, run_delay_cores=0.9)
+    resources = crowded(0.0)._replace(children=children)
+    kinds = found(trained(4, wait=100.0), None, resources)
+    assert sum(one.share for one in kinds.values()) == pytest.approx(1.0, abs=0.02)
+
+
 def test_between_the_phases_stacks_show_which_wait_is_a_collective() -> None:
     reduce = node("all_reduce", "/lib/torch/distributed/distributed_c10d.py", 750)
     flame = node("", "", 1000, node("train", "train.py", 1000, reduce))
