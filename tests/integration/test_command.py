@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timed
+
 STEPSCOPE = [sys.executable, "-m", "stepscope"]
 Script = Callable[..., list[str]]
 
@@ -356,8 +358,6 @@ def test_a_parent_that_ignores_its_children_gets_the_exit_code(script: Script) -
 def test_the_program_starts_with_the_signals_as_they_were(script: Script) -> None:
     text = """
 import signal
-
-pytestmark = pytest.mark.timed
 print(sorted(int(each) for each in signal.pthread_sigmask(signal.SIG_BLOCK, [])))
 print([int(each) for each in signal.Signals if signal.getsignal(each) == signal.SIG_IGN])
 """

@@ -16,6 +16,8 @@ import pytest
 import stepscope
 from tests.integration.recording import TEXT
 
+pytestmark = pytest.mark.timed
+
 STEPSCOPE = [sys.executable, "-m", "stepscope"]
 Script = Callable[..., list[str]]
 
@@ -178,8 +180,6 @@ open("finished", "w").close()
 def test_a_process_that_outlives_the_program_goes_on_recording(script: Script) -> None:
     text = """
 import subprocess
-
-pytestmark = pytest.mark.timed
 if sys.argv[1:]:
     train(10); recorder.flush()
     open("flushed", "w").close()

@@ -18,6 +18,8 @@ from tests.integration.joined import (
     run_joined,
 )
 
+pytestmark = pytest.mark.timed
+
 LOOK_AROUND = """
 import sys
 mine = sys.modules.get("sitecustomize")
@@ -178,8 +180,6 @@ def test_ranks_of_torchrun_join_one_by_one(run: Path, tmp_path: Path) -> None:
 
 BREAKS_EVERYTHING = """
 from stepscope.record.recorder import Recorder
-
-pytestmark = pytest.mark.timed
 def broken(*args):
     raise RuntimeError("broken on purpose")
 made = Recorder.__init__

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.timed
+
 nbformat: Any = pytest.importorskip("nbformat")
 nbclient: Any = pytest.importorskip("nbclient")
 
@@ -20,8 +22,6 @@ LOOP = """\
 import time
 import torch
 from torch import nn
-
-pytestmark = pytest.mark.timed
 
 class Slow(torch.utils.data.Dataset):
     def __len__(self):

@@ -34,6 +34,9 @@ from stepscope import (
 from stepscope.analyze.block import Thresholds, block_findings
 from stepscope.analyze.operations import OperationUse
 from stepscope.analyze.resources import ProcessUse, Resources
+from stepscope.model.finding import Finding
+
+pytestmark = pytest.mark.timed
 
 S = 1_000_000_000
 
@@ -102,8 +105,6 @@ BUSY_PROGRAM = """
 import sys, time
 from stepscope import BottleneckType, CPUMemoryProfiler, ProfilingConfig
 
-pytestmark = pytest.mark.timed
-
 profiler = CPUMemoryProfiler(ProfilingConfig())
 profiler.start_profiling()
 end = time.perf_counter() + 0.6
@@ -158,14 +159,28 @@ def test_a_memory_threshold_of_one_percent_is_passed() -> None:
 
 
 def test_the_expected_gain_follows_the_load() -> None:
-    limits = Thresholds(cpu=100.0, memory=100.0, gpu=100.0)
     gains = []
+    for share in (0.2, 0.4):
+        found = Finding("gc", "garbage collection", share, severity=0.5, confidence=0.9)
+        (advice,) = generate_recommendations({"bottlenecks": [found]})
+        gains.append(advice["expected_speedup"])
+    (few, some), (more, most) = gains
+    assert 1.0 < few < some < 1.4  # at most 1 / 0.8, and the doubt of a measured share
+    assert some < most < 1.9
+    assert more > few
+
+
+def test_a_gain_that_nobody_measured_is_unknown_and_its_bound_follows_the_load() -> None:
+    limits = Thresholds(cpu=100.0, memory=100.0, gpu=100.0)
+    bounds = []
     for delay in (0.4, 0.8):
         waiting = Resources(program=ProcessUse(1, run_delay_cores=delay))
         use = OperationUse("1/x", wall_ns=S, user_ns=S // 5, resources=waiting)
-        (advice,) = generate_recommendations({"bottlenecks": block_findings(use, limits)[-1:]})
-        gains.append(advice["expected_speedup"][1])
-    assert gains == [pytest.approx(1 / 0.6), pytest.approx(1 / 0.2)]
+        found = block_findings(use, limits)[-1:]
+        (advice,) = generate_recommendations({"bottlenecks": found})
+        assert advice["expected_speedup"] is None
+        bounds.append(found[0].max_speedup)
+    assert bounds[1] > 2 * bounds[0]
 
 
 # ---- loaders ----

@@ -32,6 +32,8 @@ from stepscope import (
     ProfilingSession,
 )
 
+pytestmark = pytest.mark.timed
+
 WORK = BottleneckType.CPU_COMPUTATION
 
 
@@ -257,8 +259,6 @@ def test_the_cpu_tracker_has_the_keys_of_the_document() -> None:
 COST = """
 import resource, sys, time, torch
 from stepscope import BottleneckProfiler
-
-pytestmark = pytest.mark.timed
 
 profiler = BottleneckProfiler()
 before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
