@@ -179,7 +179,7 @@ def test_a_gain_that_nobody_measured_is_unknown_and_its_bound_follows_the_load()
         found = block_findings(use, limits)[-1:]
         (advice,) = generate_recommendations({"bottlenecks": found})
         assert advice["expected_speedup"] is None
-        bounds.append(found[0].max_speedup)
+        bounds.append(found[0].max_speedup or 0.0)
     assert bounds[1] > 2 * bounds[0]
 
 

@@ -87,8 +87,11 @@ def forward_call(  # noqa: C901 - the hottest hook of all: calls would double it
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: C901, N807
         nonlocal waking
         # Dynamo, which traces this, must not see that a step is watched: it would guard on it.
-        traced = compiling()
-        inner = not traced and is_open(forward)
+        traced, inner = compiling(), False
+        try:
+            inner = not traced and is_open(forward)
+        except Exception as error:  # noqa: BLE001 - the border with the user's program
+            failed(names.FORWARD, error)
         if inner and direct and watch.call is None and self._compiled_call_impl is None:
             # The original has no frame here, so ours stays in tracebacks, in its place.
             return self._call_impl(*args, **kwargs)
@@ -232,8 +235,11 @@ class _ForwardSpan:
         pass
 
     def __exit__(self, error: object, *_: object) -> None:
-        if self._token >= 0:
-            self._recorder.end(self._token, error is not None)
+        try:
+            if self._token >= 0:
+                self._recorder.end(self._token, error is not None)
+        except Exception as mistake:  # noqa: BLE001 - the border with the user's program
+            self._recorder.failed(names.FORWARD, mistake)
         if error is not None:
             hide_own_frames()
 
