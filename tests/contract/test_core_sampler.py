@@ -17,7 +17,8 @@ import pytest
 from tests.contract.conftest import CORES
 from tests.contract.frames_reader import decode
 
-pytestmark = pytest.mark.threaded  # the sampler is a thread
+# The sampler is a thread, and sees every thread of its process: those of xdist are too many.
+pytestmark = [pytest.mark.threaded, pytest.mark.timed]
 
 MS = 1_000_000
 Chain = list[tuple[str, str, int]]
