@@ -65,8 +65,8 @@ def below(flames: Iterable[FlameNode], user: Location) -> tuple[Location, float]
         if not level or _ms(level) <= _MOST * total_ms:
             break
         if _LIBRARY.search(level[0].file):
-            dearest = max(level, key=lambda node: node.ms)
-            place = Location(dearest.file, dearest.line, named_function(dearest.name))
+            hottest = max(level, key=lambda node: node.ms)
+            place = Location(hottest.file, hottest.line, named_function(hottest.name))
             best = place, min(1.0, _ms(level) / total_ms)
     return best
 
